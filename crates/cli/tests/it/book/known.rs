@@ -8,7 +8,20 @@ use super::pages::top;
 use crate::common::{Running, manyway};
 
 /// Programs of the system.
-const SYSTEM: [&str; 5] = ["export", "ip", "sysctl", "mptcpize", "mdbook"];
+const SYSTEM: [&str; 12] = [
+    "apt",
+    "dnf",
+    "export",
+    "install",
+    "ip",
+    "mdbook",
+    "mptcpize",
+    "podman",
+    "rustup",
+    "sha256sum",
+    "sysctl",
+    "tar",
+];
 
 /// What the pages show of a registry's key, and the length of one.
 const KEY: (&str, usize) = ("#7xkq…", 52);
@@ -42,7 +55,9 @@ pub(super) fn fault(command: &str) -> Option<String> {
     match program {
         "manyway" | "target/release/manyway" => of_the_program(&rest),
         "cargo" => of_cargo(&rest),
-        script if script.starts_with(".ci/") => of_a_script(script, &rest),
+        script if script.starts_with(".ci/") || script.starts_with("packaging/") => {
+            of_a_script(script, &rest)
+        }
         other => (!SYSTEM.contains(&other)).then(|| format!("{other} is no command known here")),
     }
 }
@@ -145,6 +160,7 @@ fn what_isnt_there_is_a_fault() {
         "MANYWAY_UPDATE_LAWS=1 cargo test -p manyway-control",
         "cargo run --release -p manyway-studies -- wvegas --full --out docs/results",
         "sudo .ci/field --quick",
+        "packaging/build deb --target x86_64-unknown-linux-musl",
     ] {
         assert_eq!(fault(right), None, "{right}");
     }
@@ -157,6 +173,7 @@ fn what_isnt_there_is_a_fault() {
         "cargo run --release -p manyway-studies -- no-such-study",
         "sudo .ci/field --no-such-option",
         ".ci/no-such-script",
+        "packaging/build --no-such-option",
         "no-such-program",
         "manyway send 'x",
     ] {

@@ -3,7 +3,7 @@
 //! Each page is followed from its top in a directory of its own, and what it shows as output has to
 //! come. A block that takes another host, root or minutes says so in a comment above it, `<!-- not
 //! run: why -->`; of its commands, options, files, packages and scripts have to exist. `cargo`,
-//! `sudo` and the scripts of `.ci` never run here: a build isn't started within a build.
+//! `sudo` and the scripts of `.ci` and `packaging` never run here: a build isn't started within a build.
 
 mod known;
 mod pages;
@@ -25,7 +25,14 @@ fn own(command: &Command) -> Option<Command> {
         Some(rest) => format!("manyway {rest}"),
         None => command.words.clone(),
     };
-    let elsewhere = ["cargo ", "sudo ", ".ci/", "mdbook ", "MANYWAY_"];
+    let elsewhere = [
+        "cargo ",
+        "sudo ",
+        ".ci/",
+        "packaging/",
+        "mdbook ",
+        "MANYWAY_",
+    ];
     let runs = !elsewhere.iter().any(|word| words.starts_with(word));
     runs.then(|| Command {
         words,
