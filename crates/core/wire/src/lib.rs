@@ -29,6 +29,7 @@ pub mod fuzzing;
 mod handshake;
 mod id;
 mod params;
+mod peer;
 mod reader;
 mod record;
 pub mod relay;
@@ -54,6 +55,7 @@ pub use handshake::{
 };
 pub use id::{CID_LEN, ConnectionId, PathId, StreamId, TICKET_ID_LEN};
 pub use params::TransportParameters;
+pub use peer::PeerId;
 pub use record::{MAX_RECORD, RECORD_HEADER_LEN, RecordError, RecordReader, record_header};
 pub use text::TextError;
 pub use ticket::{MAX_TICKET_RELAYS, Ticket};

@@ -33,6 +33,9 @@ pub struct TransportParameters {
     /// The grant in front of the listener's datagrams, if they have to go through a relay (10; none
     /// by default).
     pub grant: Option<Grant>,
+    /// Whether the initiator's static key is its identity, which others may know it by, and not
+    /// made for this connection alone (11; not by default).
+    pub identity: bool,
 }
 
 impl TransportParameters {
@@ -49,6 +52,7 @@ impl TransportParameters {
             max_paths: 64,
             max_datagram: INIT_LEN as u64,
             grant: None,
+            identity: false,
         }
     }
 
@@ -78,9 +82,12 @@ impl TransportParameters {
             } else if id == GRANT {
                 once(&mut seen, GRANT, GRANT_NAME)?;
                 params.grant = Some(Grant::decode(value)?);
-            } else if let Some(field) = FIELDS.iter().find(|field| field.id == id) {
-                once(&mut seen, id, field.name)?;
-                *(field.of_mut)(&mut params) = field.decode(value)?;
+            } else if id == IDENTITY.id {
+                once(&mut seen, IDENTITY.id, IDENTITY.name)?;
+                params.identity = IDENTITY.decode(value)? == 1;
+            } else if let Some(field) = FIELDS.iter().find(|field| field.number.id == id) {
+                once(&mut seen, id, field.number.name)?;
+                *(field.of_mut)(&mut params) = field.number.decode(value)?;
             }
         }
         if seen & 1 << CID == 0 {
@@ -96,8 +103,11 @@ impl TransportParameters {
         varint::put(buf, CID_LEN as u64);
         buf.put_slice(&self.cid.0);
         for field in &FIELDS {
-            let value = (field.of)(self).clamp(field.least, field.most);
-            varint::put(buf, field.id);
+            let Number {
+                id, least, most, ..
+            } = field.number;
+            let value = (field.of)(self).clamp(least, most);
+            varint::put(buf, id);
             varint::put(buf, varint::len(value) as u64);
             varint::put(buf, value);
         }
@@ -106,11 +116,16 @@ impl TransportParameters {
             varint::put(buf, grant.as_bytes().len() as u64);
             buf.put_slice(grant.as_bytes());
         }
+        if self.identity {
+            varint::put(buf, IDENTITY.id);
+            varint::put(buf, 1);
+            varint::put(buf, 1);
+        }
     }
 
-    /// The bytes that [`encode`](Self::encode) writes: at most 137.
+    /// The bytes that [`encode`](Self::encode) writes: at most 140.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(137);
+        let mut bytes = Vec::with_capacity(140);
         self.encode(&mut bytes);
         bytes
     }
@@ -122,11 +137,24 @@ const GRANT: u64 = 10;
 const GRANT_NAME: &str = "transport parameter 10 (grant)";
 
 /// A parameter that is a number.
-struct Field {
+struct Number {
     id: u64,
     name: &'static str,
     least: u64,
     most: u64,
+}
+
+/// 1 or, which is as good as missing, 0.
+const IDENTITY: Number = Number {
+    id: 11,
+    name: "transport parameter 11 (identity)",
+    least: 0,
+    most: 1,
+};
+
+/// A number that has its default if it is missing.
+struct Field {
+    number: Number,
     of: fn(&TransportParameters) -> u64,
     of_mut: fn(&mut TransportParameters) -> &mut u64,
 }
@@ -134,10 +162,12 @@ struct Field {
 macro_rules! field {
     ($id:literal, $name:ident, $range:expr) => {
         Field {
-            id: $id,
-            name: concat!("transport parameter ", $id, " (", stringify!($name), ")"),
-            least: *$range.start(),
-            most: *$range.end(),
+            number: Number {
+                id: $id,
+                name: concat!("transport parameter ", $id, " (", stringify!($name), ")"),
+                least: *$range.start(),
+                most: *$range.end(),
+            },
             of: |params| params.$name,
             of_mut: |params| &mut params.$name,
         }
@@ -155,7 +185,7 @@ const FIELDS: [Field; 8] = [
     field!(9, max_datagram, (INIT_LEN as u64..=65_527)),
 ];
 
-impl Field {
+impl Number {
     fn decode(&self, bytes: &[u8]) -> Result<u64, DecodeError> {
         let what = self.name;
         let mut reader = Reader::new(bytes);
@@ -254,10 +284,11 @@ mod tests {
         });
         let params = TransportParameters {
             grant: Some(grant),
+            identity: true,
             ..TransportParameters::new(MY_CID)
         };
         let bytes = params.to_bytes();
-        assert!(bytes.len() <= 137);
+        assert!(bytes.len() <= 140);
         assert_eq!(TransportParameters::decode(&bytes), Ok(params));
         let cut = list(&[(1, &MY_CID.0), (10, &grant.as_bytes()[1..])]);
         TransportParameters::decode(&cut).unwrap_err();
@@ -270,12 +301,32 @@ mod tests {
     }
 
     #[test]
+    fn an_identity_is_told_by_one_byte() {
+        let decode = |value: &[u8]| {
+            let bytes = list(&[(1, &MY_CID.0), (11, value)]);
+            TransportParameters::decode(&bytes).map(|params| params.identity)
+        };
+        assert_eq!((decode(&[0]), decode(&[1])), (Ok(false), Ok(true)));
+        for wrong in [&[][..], &[2], &[1, 1]] {
+            decode(wrong).unwrap_err();
+        }
+        TransportParameters::decode(&list(&[(1, &MY_CID.0), (11, &[1]), (11, &[1])])).unwrap_err();
+        let params = TransportParameters {
+            identity: true,
+            ..TransportParameters::new(MY_CID)
+        };
+        let bytes = params.to_bytes();
+        assert!(bytes.ends_with(&[11, 1, 1]));
+        assert_eq!(TransportParameters::decode(&bytes), Ok(params));
+    }
+
+    #[test]
     fn what_is_unknown_is_skipped() {
         let bytes = list(&[
-            (11, b"new"),
+            (12, b"new"),
             (1, &MY_CID.0),
             (varint::MAX, &[]),
-            (11, b"twice"),
+            (12, b"twice"),
             (7, &[3]),
         ]);
         let params = TransportParameters::decode(&bytes).unwrap();
@@ -368,7 +419,7 @@ mod tests {
             for field in &FIELDS {
                 prop_assert_eq!(
                     (field.of)(&decoded),
-                    (field.of)(&params).clamp(field.least, field.most)
+                    (field.of)(&params).clamp(field.number.least, field.number.most)
                 );
             }
             prop_assert_eq!(decoded.to_bytes(), &*bytes);

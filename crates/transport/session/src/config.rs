@@ -6,6 +6,7 @@ use manyway_control::{LawSpec, Scheduler, SlowStartKind};
 use manyway_units::Rate;
 
 use crate::crypto::Suite;
+use crate::handshake::Identity;
 use crate::observe::Observers;
 use crate::streams::StreamsConfig;
 
@@ -72,6 +73,9 @@ pub struct Config {
     /// Keep a record of each path by which [`Connection::survey`](crate::Connection::survey) tells
     /// what they are worth.
     pub watch: Option<BottleneckConfig>,
+    /// Who this endpoint is: to those it connects to, and in its own tickets. `None`: a new key for
+    /// each connection and each ticket, by which nobody knows it again.
+    pub identity: Option<Identity>,
     /// Cipher; part of the handshake's prologue, so both sides must agree.
     pub suite: Suite,
     /// Packets, over all paths, after which the sending key rolls.
@@ -113,6 +117,7 @@ impl Default for Config {
             max_paths: 256,
             limit: None,
             watch: None,
+            identity: None,
             suite: Suite::Aes256Gcm,
             epoch_packets: 1 << 22,
             udp: true,

@@ -37,6 +37,6 @@ pub use stats::{
     SelectionStats,
 };
 
-pub use handshake::{Secrets, listen_key, listener_name};
+pub use handshake::{Identity, Secrets, listen_key, listener_name};
 pub use manyway_wire::relay::{Access, ListenKey, ListenerName, RelayId, RelayTicket};
-pub use manyway_wire::{MAX_TICKET_RELAYS, PathId, StreamId, Ticket};
+pub use manyway_wire::{MAX_TICKET_RELAYS, PathId, PeerId, StreamId, Ticket};

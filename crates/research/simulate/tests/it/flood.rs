@@ -17,6 +17,7 @@ const HALF_OPEN: usize = 1024;
 fn init(run: &Run, seed: u64) -> Vec<u8> {
     let config = InitiatorConfig {
         ticket: &run.pair.ticket,
+        identity: None,
         params: TransportParameters::new(ConnectionId(seed.to_be_bytes())),
         suite: Suite::default(),
         limits: KeyLimits::default(),
@@ -115,6 +116,7 @@ fn a_flood_from_one_host_does_not_fill_the_table() {
         .map(|seed| {
             let config = InitiatorConfig {
                 ticket: &run.pair.ticket,
+                identity: None,
                 params: TransportParameters::new(ConnectionId(u64::to_be_bytes(seed))),
                 suite: Suite::default(),
                 limits: KeyLimits::default(),

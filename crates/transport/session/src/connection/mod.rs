@@ -37,7 +37,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use manyway_units::{Rate, Time, printable};
 use manyway_wire::relay::{RelayReply, Stale};
-use manyway_wire::{ConnectionId, Frame, Frames, MAX_REASON_LEN, PathId, StreamId};
+use manyway_wire::{ConnectionId, Frame, Frames, MAX_REASON_LEN, PathId, PeerId, StreamId};
 
 use crate::budget::{MAX_CONTROL, Usage};
 use crate::carrier::Carrier;
@@ -69,6 +69,7 @@ pub(crate) use start::Start;
 pub struct Connection {
     config: Arc<Config>,
     initiator: bool,
+    peer: Option<PeerId>,
     lifecycle: Lifecycle,
     receiver: Receiver,
     traffic: Traffic,
@@ -88,16 +89,23 @@ impl Connection {
         let idle = config
             .idle_timeout
             .min(Duration::from_millis(peer.max_idle_ms.max(1)));
-        let initiator = start.initiator;
+        let (initiator, identity) = (start.initiator, start.established.identity);
         let (traffic, opener) = Traffic::new(now, &config, idle, start);
         Self {
             initiator,
+            peer: identity,
             lifecycle: Lifecycle::new(now, idle),
             receiver: Receiver::new(opener),
             traffic,
             addresses: Addresses::default(),
             config,
         }
+    }
+
+    /// Whom the peer has proven to be in the handshake: the listener that made the ticket, or an
+    /// initiator with an [identity](Config::identity). `None` for an initiator without.
+    pub fn peer(&self) -> Option<PeerId> {
+        self.peer
     }
 
     /// Opens a stream.

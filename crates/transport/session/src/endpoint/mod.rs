@@ -25,7 +25,9 @@ use crate::connection::{
 use crate::crypto::KeyLimits;
 use crate::driver::{ConnectionHandle, Ecn, Incoming, Local, LocalId, SendErrorKind, Transmit};
 use crate::event::Event;
-use crate::handshake::{Outcome, Place, Responder, ResponderConfig, ResponderStats, Secrets, host};
+use crate::handshake::{
+    Identity, Outcome, Place, Responder, ResponderConfig, ResponderStats, Secrets, host,
+};
 use crate::relays::{Pace, Registrant, Registrar};
 use crate::stats::ConnectionStats;
 
@@ -178,6 +180,11 @@ impl Endpoint {
     /// The sockets in use.
     pub fn locals(&self) -> impl Iterator<Item = &Local> {
         self.locals.values()
+    }
+
+    /// Who this endpoint is.
+    pub fn identity(&self) -> Option<&Identity> {
+        self.config.identity.as_ref()
     }
 
     /// Accepts connections from those who hold this ticket, from now on.

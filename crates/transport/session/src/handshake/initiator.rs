@@ -2,14 +2,15 @@ use std::fmt;
 
 use bytes::Bytes;
 use manyway_wire::{
-    COOKIE_VALUE_LEN, ConnectionId, Cookie, DecodeError, INIT_LEN, Init, MAC1_LEN, MAC2_LEN, Reply,
-    Ticket, TransportParameters,
+    COOKIE_VALUE_LEN, ConnectionId, Cookie, DecodeError, INIT_LEN, Init, MAC1_LEN, MAC2_LEN,
+    PeerId, Reply, Ticket, TransportParameters,
 };
 use rand::CryptoRng;
 use snow::HandshakeState;
 use zeroize::Zeroizing;
 
 use super::cookie;
+use super::identity::Identity;
 use super::noise::{self, Noise};
 use super::secrets::Mac1;
 use super::{Established, prologue};
@@ -77,6 +78,8 @@ impl HandshakeError {
 pub struct InitiatorConfig<'a> {
     /// The listener's ticket.
     pub ticket: &'a Ticket,
+    /// Who we prove to be to the listener; `None` for a key that nobody sees again.
+    pub identity: Option<&'a Identity>,
     /// Our transport parameters, with our connection id for path 0.
     pub params: TransportParameters,
     /// The AEAD for packets; the listener must be set to the same.
@@ -92,13 +95,14 @@ pub struct Initiator {
     datagram: Bytes,
     pub(super) mac1: Mac1,
     local_cid: ConnectionId,
+    listener: PeerId,
     suite: Suite,
     limits: KeyLimits,
 }
 
 impl Initiator {
-    /// Makes the INIT. Its keys, a static one for this connection alone and an ephemeral one, come
-    /// from `rng`: same generator state, same datagram.
+    /// Makes the INIT. Its ephemeral key, and without an identity its static one, come from `rng`:
+    /// same generator state, same datagram.
     ///
     /// # Errors
     /// [`HandshakeError::UnusableTicket`] if the ticket's public key is a point of low order.
@@ -107,12 +111,22 @@ impl Initiator {
         rng: &mut R,
     ) -> Result<Initiator, HandshakeError> {
         let ticket = config.ticket;
-        let mut private_key = Zeroizing::new([0; noise::KEY_LEN]);
+        let once;
+        let identity = match config.identity {
+            Some(identity) => identity,
+            None => {
+                once = Identity::generate(rng);
+                &once
+            }
+        };
+        let params = TransportParameters {
+            identity: config.identity.is_some(),
+            ..config.params
+        };
         let mut seed = Zeroizing::new([0; 32]);
-        rng.fill_bytes(&mut *private_key);
         rng.fill_bytes(&mut *seed);
         let mut state = Noise {
-            private_key: &private_key,
+            private_key: identity.private_key(),
             psk: &ticket.secret,
             prologue: &prologue(&ticket.id, config.suite),
             seed,
@@ -122,7 +136,7 @@ impl Initiator {
 
         let mut message = [0; manyway_wire::MAX_INIT_NOISE];
         let len = state
-            .write_message(&config.params.to_bytes(), &mut message)
+            .write_message(&params.to_bytes(), &mut message)
             .map_err(|_| HandshakeError::UnusableTicket)?;
         let mac1 = Mac1::new(&ticket.secret);
         let init = Init {
@@ -136,6 +150,7 @@ impl Initiator {
             datagram: init.seal(|bytes| mac1.sign(bytes)).into(),
             mac1,
             local_cid: config.params.cid,
+            listener: PeerId(ticket.public_key),
             suite: config.suite,
             limits: config.limits,
         })
@@ -199,6 +214,7 @@ impl Initiator {
             opener,
             local_cid: self.local_cid,
             remote_cid: peer.cid,
+            identity: Some(self.listener),
             peer,
         })
     }

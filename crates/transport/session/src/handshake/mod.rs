@@ -17,9 +17,15 @@
 //! The prologue is `manyway` ‖ version (1 byte) ‖ ticket id (8) ‖ suite (1: AES-256-GCM,
 //! 2: ChaCha20-Poly1305). Two sides that disagree about any of it don't understand each other.
 //!
+//! An initiator with an [`Identity`] takes that for its static key, and says so in its transport
+//! parameters. Message 1 alone proves nothing about it either: who knows the listener's private key
+//! could have forged it. But the packet keys also come from a Diffie-Hellman of that static key
+//! with the listener's ephemeral one, so that a packet that opens proves the identity.
+//!
 //! All randomness comes from seeds that the caller gives, so that a run repeats.
 
 mod cookie;
+mod identity;
 mod initiator;
 mod noise;
 mod places;
@@ -30,13 +36,14 @@ mod tests;
 
 pub use cookie::LoadLimits;
 pub(crate) use cookie::host;
+pub use identity::Identity;
 pub use initiator::{HandshakeError, Initiator, InitiatorConfig};
 pub use places::{Place, Places};
 pub use responder::{Ignored, Opened, Outcome, Responder, ResponderConfig, ResponderStats};
 pub(crate) use secrets::relay_name;
 pub use secrets::{Secrets, SecretsError, listen_key, listener_name};
 
-use manyway_wire::{ConnectionId, TransportParameters};
+use manyway_wire::{ConnectionId, PeerId, TransportParameters};
 
 use crate::crypto::{Opener, Sealer, Suite};
 
@@ -49,6 +56,9 @@ pub struct Established {
     pub opener: Opener,
     /// What the peer said of itself.
     pub peer: TransportParameters,
+    /// Whom the peer has proven to be: the listener of our ticket, or an initiator with an
+    /// identity. `None` for an initiator whose key is for this connection alone.
+    pub identity: Option<PeerId>,
     /// Our connection id for path 0: the peer puts it on its packets.
     pub local_cid: ConnectionId,
     /// The peer's connection id for path 0: we put it on our packets.

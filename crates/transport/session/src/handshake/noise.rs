@@ -14,9 +14,9 @@ use crate::crypto::{KeyLimits, Opener, Sealer, SplitInput, Suite, split};
 /// Bytes of an X25519 key, private or public.
 pub(super) const KEY_LEN: usize = 32;
 
-const PROTOCOL: &str = "Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s";
+pub(super) const PROTOCOL: &str = "Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s";
 /// Where `psk2` keeps its key.
-const PSK_POSITION: u8 = 2;
+pub(super) const PSK_POSITION: u8 = 2;
 
 /// What both sides of a handshake need of their own.
 pub(super) struct Noise<'a> {
@@ -82,8 +82,17 @@ pub(super) fn public_key(private_key: &[u8; KEY_LEN]) -> [u8; KEY_LEN] {
 }
 
 /// Snow's default primitives, but for the randomness and the curve.
-struct Resolver {
+pub(super) struct Resolver {
     seed: Zeroizing<[u8; 32]>,
+}
+
+#[cfg(test)]
+impl Resolver {
+    pub(super) fn seeded(seed: [u8; 32]) -> Self {
+        Self {
+            seed: Zeroizing::new(seed),
+        }
+    }
 }
 
 impl CryptoResolver for Resolver {
@@ -117,7 +126,7 @@ impl Random for Seeded {
 /// X25519 (RFC 7748) by aws-lc. Unlike snow's own it refuses all-zero results (RFC 7748 §6.1) and
 /// leaves no private key in freed memory.
 #[derive(Default)]
-struct KeyPair {
+pub(super) struct KeyPair {
     private: Zeroizing<[u8; KEY_LEN]>,
     public: [u8; KEY_LEN],
     key: Option<PrivateKey>,

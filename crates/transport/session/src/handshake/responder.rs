@@ -7,8 +7,8 @@ use bytes::Bytes;
 use manyway_units::Time;
 use manyway_wire::relay::Grant;
 use manyway_wire::{
-    ConnectionId, DataHeader, DecodeError, Init, MAC2_LEN, Reply, Signed, TransportParameters,
-    expand_pn,
+    ConnectionId, DataHeader, DecodeError, Init, MAC2_LEN, PeerId, Reply, Signed,
+    TransportParameters, expand_pn,
 };
 use rand::rngs::ChaCha20Rng;
 use rand::{Rng, SeedableRng};
@@ -485,6 +485,9 @@ impl Responder {
         if peer.cid != init.sender_cid {
             return Err(Ignored::ConnectionIdMismatch);
         }
+        // Proven once a packet opens.
+        let key = peer.identity.then(|| state.get_remote_static()).flatten();
+        let identity = key.and_then(|key| Some(PeerId(key.try_into().ok()?)));
 
         let params = make_params();
         if self.half_open.contains_key(&params.cid) {
@@ -506,6 +509,7 @@ impl Responder {
                 opener,
                 local_cid: params.cid,
                 remote_cid: peer.cid,
+                identity,
                 peer,
             },
             ephemeral,

@@ -4,24 +4,24 @@ use std::net::SocketAddr;
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
 use aws_lc_rs::hmac;
-use manyway_wire::Ticket;
 use manyway_wire::relay::{ListenKey, ListenerName, RelayId};
+use manyway_wire::{PeerId, Ticket};
 use rand::CryptoRng;
 use zeroize::Zeroizing;
 
-use super::noise::{KEY_LEN, public_key};
+use super::identity::Identity;
+use super::noise::KEY_LEN;
 
 const TICKET_ID_LEN: usize = 8;
 const PSK_LEN: usize = 32;
 
 /// What a listener keeps for a ticket: the private half of what the ticket gives away.
 ///
-/// Zeroed when dropped; `Debug` shows the ticket id and the public key only.
+/// Zeroed when dropped; `Debug` shows the ticket id and the listener's id only.
 #[derive(Clone)]
 pub struct Secrets {
     ticket_id: [u8; TICKET_ID_LEN],
-    private_key: Zeroizing<[u8; KEY_LEN]>,
-    public_key: [u8; KEY_LEN],
+    identity: Identity,
     psk: Zeroizing<[u8; PSK_LEN]>,
 }
 
@@ -47,12 +47,22 @@ impl Secrets {
         Secrets::from_array(&bytes)
     }
 
+    /// New secrets for a new ticket of a listener that has an identity already: as with
+    /// [`Secrets::generate`], nobody gets in with another ticket, and the holders of this one know
+    /// whom it leads to.
+    pub fn of<R: CryptoRng + ?Sized>(identity: &Identity, rng: &mut R) -> Secrets {
+        Secrets {
+            identity: identity.clone(),
+            ..Secrets::generate(rng)
+        }
+    }
+
     /// The ticket that lets its holder connect to this listener at `addresses`.
     pub fn ticket(&self, addresses: Vec<SocketAddr>) -> Ticket {
         Ticket {
             version: Ticket::VERSION,
             id: self.ticket_id,
-            public_key: self.public_key,
+            public_key: self.identity.id().0,
             secret: *self.psk,
             addresses,
             relays: Vec::new(),
@@ -74,16 +84,22 @@ impl Secrets {
         self.ticket_id
     }
 
-    /// The listener's static public key (X25519).
-    pub fn public_key(&self) -> &[u8; 32] {
-        &self.public_key
+    /// The listener's static key pair. An endpoint that connects with it is known by the same id as
+    /// this listener.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// What the holders of the ticket know the listener by.
+    pub fn id(&self) -> PeerId {
+        self.identity.id()
     }
 
     /// The secrets as they are stored: ticket id (8 bytes), private key (32), pre-shared key (32).
     pub fn to_bytes(&self) -> Zeroizing<[u8; Secrets::BYTES]> {
         let mut bytes = Zeroizing::new([0; Self::BYTES]);
         bytes[..TICKET_ID_LEN].copy_from_slice(&self.ticket_id);
-        bytes[TICKET_ID_LEN..][..KEY_LEN].copy_from_slice(&*self.private_key);
+        bytes[TICKET_ID_LEN..][..KEY_LEN].copy_from_slice(self.private_key());
         bytes[TICKET_ID_LEN + KEY_LEN..].copy_from_slice(&*self.psk);
         bytes
     }
@@ -100,7 +116,7 @@ impl Secrets {
     }
 
     pub(super) fn private_key(&self) -> &[u8; KEY_LEN] {
-        &self.private_key
+        self.identity.private_key()
     }
 
     pub(super) fn psk(&self) -> &[u8; PSK_LEN] {
@@ -108,20 +124,17 @@ impl Secrets {
     }
 
     fn from_array(bytes: &[u8; Secrets::BYTES]) -> Secrets {
+        let mut private_key = Zeroizing::new([0; KEY_LEN]);
+        private_key.copy_from_slice(&bytes[TICKET_ID_LEN..][..KEY_LEN]);
         let mut secrets = Secrets {
             ticket_id: [0; TICKET_ID_LEN],
-            private_key: Zeroizing::new([0; KEY_LEN]),
-            public_key: [0; KEY_LEN],
+            identity: Identity::from_bytes(&private_key),
             psk: Zeroizing::new([0; PSK_LEN]),
         };
         secrets.ticket_id.copy_from_slice(&bytes[..TICKET_ID_LEN]);
         secrets
-            .private_key
-            .copy_from_slice(&bytes[TICKET_ID_LEN..][..KEY_LEN]);
-        secrets
             .psk
             .copy_from_slice(&bytes[TICKET_ID_LEN + KEY_LEN..]);
-        secrets.public_key = public_key(&secrets.private_key);
         secrets
     }
 }
@@ -161,7 +174,7 @@ impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Secrets")
             .field("ticket_id", &self.ticket_id)
-            .field("public_key", &self.public_key)
+            .field("id", &self.id())
             .finish_non_exhaustive()
     }
 }

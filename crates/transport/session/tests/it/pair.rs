@@ -10,8 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use manyway_session::streams::{ReadError, StreamEvent, WriteError};
 use manyway_session::{
-    CloseReason, Config, ConnectionHandle, Endpoint, Event, Incoming, Local, LocalId, PathEvent,
-    PathState, Secrets, StreamId, Ticket,
+    CloseReason, Config, ConnectionHandle, Endpoint, Event, Identity, Incoming, Local, LocalId,
+    PathEvent, PathState, PeerId, Secrets, StreamId, Ticket,
 };
 use manyway_units::Time;
 use rand::SeedableRng;
@@ -229,6 +229,27 @@ impl Pair {
             done
         });
         assert_eq!(read, len);
+    }
+}
+
+#[test]
+fn each_side_learns_who_the_other_is() {
+    let known = Identity::generate(&mut ChaCha20Rng::from_seed([8; 32]));
+    for identity in [None, Some(known)] {
+        let expected = identity.as_ref().map(Identity::id);
+        let config = Config {
+            identity,
+            ..Config::default()
+        };
+        let mut pair = Pair::new(config, &[10]);
+        let (server, client) = (pair.connected(), pair.client);
+        let listener = PeerId(pair.ticket.public_key);
+        let handles = [client, server];
+        let seen = [0, 1].map(|side| {
+            let connection = pair.ends[side].connection(handles[side]);
+            connection.expect("connected").peer()
+        });
+        assert_eq!(seen, [Some(listener), expected]);
     }
 }
 

@@ -39,6 +39,7 @@ fn traffic(initiator: bool, config: Config) -> Traffic {
             sealer,
             opener,
             peer: TransportParameters::new(CID),
+            identity: None,
             local_cid: ConnectionId([7; 8]),
             remote_cid: CID,
         },

@@ -204,6 +204,7 @@ impl Endpoint {
         let initiator = Initiator::new(
             InitiatorConfig {
                 ticket,
+                identity: self.config.identity.as_ref(),
                 params,
                 suite: self.config.suite,
                 limits: self.key_limits(),

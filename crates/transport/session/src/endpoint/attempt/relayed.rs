@@ -198,6 +198,7 @@ impl Endpoint {
         let cid = self.new_cid();
         let mut params = self.params(cid);
         let (suite, limits) = (self.config.suite, self.key_limits());
+        let identity = self.config.identity.as_ref();
         let Some(relayed) = self
             .attempts
             .get_mut(&handle)
@@ -214,6 +215,7 @@ impl Endpoint {
         };
         let config = InitiatorConfig {
             ticket: &relayed.ticket,
+            identity,
             params,
             suite,
             limits,

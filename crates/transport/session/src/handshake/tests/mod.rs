@@ -15,6 +15,7 @@ use crate::crypto::KeyLimits;
 
 mod cookies;
 mod damage;
+mod identities;
 mod vectors;
 
 const MAC1_LEN: usize = Mac1::LEN;
@@ -43,6 +44,7 @@ fn ticket() -> Ticket {
 fn initiator_with(ticket: &Ticket, suite: Suite, seed: u8) -> Initiator {
     let config = InitiatorConfig {
         ticket,
+        identity: None,
         params: params(cid(1000 + u64::from(seed))),
         suite,
         limits: KeyLimits::default(),
@@ -199,6 +201,7 @@ fn each_side_learns_the_others_parameters() {
     let ticket = ticket();
     let config = InitiatorConfig {
         ticket: &ticket,
+        identity: None,
         params: ours,
         suite: Suite::default(),
         limits: KeyLimits::default(),
@@ -278,7 +281,7 @@ fn a_wrong_ticket_gets_no_answer_and_a_reason() {
     assert_eq!(refuse(&wrong_secret), Ignored::BadMac);
 
     let mut wrong_key = ticket();
-    wrong_key.public_key = *Secrets::generate(&mut rng(5)).public_key();
+    wrong_key.public_key = Secrets::generate(&mut rng(5)).id().0;
     let reason = refuse(&wrong_key);
     assert!(matches!(reason, Ignored::DoesNotDecrypt { .. }));
     assert!(reason.to_string().contains("a new ticket"), "{reason}");
@@ -563,6 +566,7 @@ fn a_ticket_with_a_low_order_key_is_refused() {
         ticket.public_key[0] = first;
         let config = InitiatorConfig {
             ticket: &ticket,
+            identity: None,
             params: params(cid(1)),
             suite: Suite::default(),
             limits: KeyLimits::default(),
@@ -578,7 +582,7 @@ fn secrets_can_be_stored() {
     let secrets = secrets();
     let again = Secrets::from_bytes(&*secrets.to_bytes()).unwrap();
     assert_eq!(again.to_bytes(), secrets.to_bytes());
-    assert_eq!(again.public_key(), secrets.public_key());
+    assert_eq!(again.id(), secrets.id());
     let error = Secrets::from_bytes(&[0; 71]).unwrap_err().to_string();
     assert!(error.contains("71") && error.contains("72"), "{error}");
     assert_ne!(

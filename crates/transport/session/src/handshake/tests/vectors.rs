@@ -190,6 +190,7 @@ fn the_ticket() -> Ticket {
 fn the_initiator(suite: Suite) -> Initiator {
     let config = InitiatorConfig {
         ticket: &the_ticket(),
+        identity: None,
         params: params(cid(INITIATOR_CID)),
         suite,
         limits: two_epochs(),
@@ -264,7 +265,7 @@ fn plainly(suite: Suite) -> Plain {
     let mut initiator = builder()
         .local_private_key(&static_key)
         .unwrap()
-        .remote_public_key(secrets.public_key())
+        .remote_public_key(&secrets.id().0)
         .unwrap()
         .fixed_ephemeral_key_for_testing_only(&ours)
         .build_initiator()
@@ -339,7 +340,8 @@ fn put_ticket(all: &mut Vectors) {
     let (secrets, relay) = (the_secrets(), the_relay().id());
     all.put("ticket id", secrets.ticket_id());
     all.put("listener's private key", secrets.private_key());
-    all.put("listener's public key", secrets.public_key());
+    all.put("listener's public key", &secrets.id().0);
+    all.text("listener's peer id", secrets.id().to_string());
     all.put("secret", secrets.psk());
     all.text("ticket", the_ticket().to_string());
     all.put("name at the relay, UDP", secrets.relay_name(&relay).0);
@@ -361,6 +363,11 @@ fn put_handshake(all: &mut Vectors) {
         "initiator's parameters",
         params(cid(INITIATOR_CID)).to_bytes(),
     );
+    let identified = TransportParameters {
+        identity: true,
+        ..params(cid(INITIATOR_CID))
+    };
+    all.put("those of an identity", identified.to_bytes());
     all.put(
         "listener's parameters",
         params(cid(LISTENER_CID)).to_bytes(),

@@ -211,6 +211,7 @@ pub(crate) fn initiator(ticket: &Ticket, seed: u64) -> Initiator {
     let cid = ConnectionId(rng.random());
     let config = InitiatorConfig {
         ticket,
+        identity: None,
         params: params(cid),
         suite: Suite::default(),
         limits: KeyLimits::default(),
