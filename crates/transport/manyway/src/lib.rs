@@ -50,6 +50,51 @@
 //! # }
 //! ```
 //!
+//! # Who is there
+//!
+//! A peer without an [`Identity`] makes new keys for each connection. With one, others know it
+//! again: the side that connects proves it in the handshake, and a listener's tickets lead to it
+//! and nobody else. [`Connection::peer_identity`] has the other side's, and
+//! [`Endpoint::listen_with`] makes tickets last as long as their [`Secrets`] are kept.
+//!
+//! ```
+//! use manyway::{Config, Endpoint, EndpointOptions, Identity, Secrets};
+//! use rand::SeedableRng;
+//! use rand::rngs::{ChaCha20Rng, SysRng};
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let options = || EndpointOptions {
+//! #     paths: vec!["127.0.0.1".parse().unwrap()],
+//! #     ..EndpointOptions::default()
+//! # };
+//! let mut rng = ChaCha20Rng::try_from_rng(&mut SysRng)?;
+//! // Keep the bytes of both in files that nobody else can read, and you are the same again.
+//! let ann = Identity::generate(&mut rng);
+//! let office = Secrets::generate(&mut rng);
+//! let office = Secrets::from_bytes(&*office.to_bytes())?;
+//!
+//! let listener = Endpoint::bind(options()).await?;
+//! let ticket = listener.listen_with(office.clone());
+//! let config = Config {
+//!     identity: Some(ann.clone()),
+//!     ..Config::default()
+//! };
+//! let endpoint = Endpoint::bind(EndpointOptions { config, ..options() }).await?;
+//! let connection = endpoint.connect(&ticket).await?;
+//! assert_eq!(connection.peer_identity(), Some(office.id()));
+//!
+//! let (mut send, _) = connection.open_bi().await?;
+//! send.finish()?;
+//! let accepted = listener.accept().await.expect("the endpoint is open");
+//! if accepted.peer_identity() != Some(ann.id()) {
+//!     accepted.close(1, "this listener is for Ann");
+//! }
+//! # assert!(accepted.close_reason().is_none());
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! This crate is a thin facade: the rooms behind it are `manyway-control` (congestion control),
 //! `manyway-session` (the protocol, without I/O) and `manyway-runtime` (sockets, tokio, disk).
 
@@ -60,9 +105,10 @@ pub use manyway_runtime::{
     WriteError,
 };
 pub use manyway_session::{
-    CarrierKind, CloseReason, Config, ConfigError, ConnectionStats, PathDownReason, PathEvent,
-    PathId, PathState, PathStats, PathSurvey, PickReason, RelayAccess, RelayAddress, RelayContact,
-    RelayHeard, RelayState, RelayStats, Secrets, SelectionStats, StreamId, Ticket,
+    CarrierKind, CloseReason, Config, ConfigError, ConnectionStats, Identity, PathDownReason,
+    PathEvent, PathId, PathState, PathStats, PathSurvey, PeerId, PickReason, RelayAccess,
+    RelayAddress, RelayContact, RelayHeard, RelayState, RelayStats, Secrets, SelectionStats,
+    StreamId, Ticket,
 };
 pub use manyway_units::{ByteSize, Rate};
 

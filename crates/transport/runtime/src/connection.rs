@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use manyway_session::streams::OpenError;
 use manyway_session::{
-    CloseReason, ConnectionHandle, ConnectionStats, PathSurvey, RelayAccess, StreamId,
+    CloseReason, ConnectionHandle, ConnectionStats, PathSurvey, PeerId, RelayAccess, StreamId,
 };
 
 use manyway_units::Rate;
@@ -230,6 +230,15 @@ impl Connection {
                 }
             });
         reason.await
+    }
+
+    /// Whom the peer has proven to be: the listener that made our ticket, or an initiator with an
+    /// [identity](crate::Config::identity). `None` for an initiator without one: it holds the
+    /// ticket, and nobody knows it again.
+    pub fn peer_identity(&self) -> Option<PeerId> {
+        self.connection
+            .shared
+            .look(|state| state.session.connection(self.connection.handle)?.peer())
     }
 
     /// The reason of the connection's end, if it is over.

@@ -11,9 +11,10 @@ use manyway_session::{
     self as session, CloseReason, Config, RelayAccess, RelayAddress, Secrets, Ticket,
 };
 use manyway_wire::MAX_ADDRESSES;
+use rand::SeedableRng;
+use rand::rngs::{ChaCha20Rng, SysRng};
 use tokio::sync::Notify;
 use tokio::time::MissedTickBehavior;
-use zeroize::Zeroizing;
 
 use crate::clock::Clock;
 use crate::connection::Connection;
@@ -111,19 +112,21 @@ impl Endpoint {
     }
 
     /// Accepts connections from holders of the returned ticket, which names this endpoint's
-    /// addresses.
+    /// addresses. Its secret is new; its key is that of [`Config::identity`], if there is one.
     ///
     /// # Errors
     /// The system gave no random numbers for the ticket's secrets.
     pub fn listen(&self) -> Result<Ticket, BindError> {
-        let mut bytes = Zeroizing::new([0; Secrets::BYTES]);
-        aws_lc_rs::rand::fill(&mut *bytes).map_err(|_| BindError::Random)?;
-        let secrets = Secrets::from_bytes(&*bytes).expect("the length is right");
-        Ok(self.listen_with(secrets))
+        let mut rng = ChaCha20Rng::try_from_rng(&mut SysRng).map_err(|_| BindError::Random)?;
+        let identity = self.shared.look(|state| state.session.identity().cloned());
+        Ok(self.listen_with(match identity {
+            Some(identity) => Secrets::of(&identity, &mut rng),
+            None => Secrets::generate(&mut rng),
+        }))
     }
 
     /// As [`Endpoint::listen`], with the secrets of an earlier ticket, so that copies of it work
-    /// again.
+    /// again: those who have one find the same peer, wherever it listens.
     pub fn listen_with(&self, secrets: Secrets) -> Ticket {
         let mut addresses: Vec<_> = self.locals().into_iter().map(|(_, addr)| addr).collect();
         addresses.truncate(MAX_ADDRESSES);

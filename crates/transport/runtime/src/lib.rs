@@ -61,7 +61,7 @@ pub use tcp::{Carriers, CarriersError, Congestion, CongestionError, TcpOptions};
 pub use unanswered::{TcpOutcome, TcpResult, Unanswered};
 
 pub use manyway_session::{
-    CarrierKind, CloseReason, Config, ConnectionStats, PathDownReason, PathEvent, PathId,
-    PathState, PathStats, PathSurvey, RelayAccess, RelayAddress, RelayState, RelayStats, Secrets,
-    StreamId, Ticket,
+    CarrierKind, CloseReason, Config, ConnectionStats, Identity, PathDownReason, PathEvent, PathId,
+    PathState, PathStats, PathSurvey, PeerId, RelayAccess, RelayAddress, RelayState, RelayStats,
+    Secrets, StreamId, Ticket,
 };
