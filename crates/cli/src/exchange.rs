@@ -8,16 +8,18 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::anyhow;
 use manyway::files::{self, Hello, Policy, Progress, ReceiveOptions, Sources, Talk, TransferError};
-use manyway::{CloseReason, Connection, ConnectionLost, Endpoint, RecvStream, SendStream};
+use manyway::{Connection, ConnectionLost, Endpoint, RecvStream, SendStream};
 use manyway_units::format_duration;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::args::{NetworkArgs, QuotaArgs, RetryArgs};
+use crate::close::{ClosedByPeer, DONE, FAILED, INTERRUPTED, TIMED_OUT};
+use crate::door::Door;
 use crate::events;
-use crate::exit::{Class, ClosedByPeer, Interrupted, Stop, TimedOut, is_the_networks};
+use crate::exit::{Class, Interrupted, Stop, TimedOut, is_the_networks};
 use crate::live::Live;
 use crate::meter::Direction;
 use crate::metered::{self, Metered, QuotaUsed};
@@ -33,11 +35,6 @@ pub(crate) const CLOSE_WAIT: Duration = Duration::from_secs(3);
 /// A peer that opens a stream says hello on it within this time, and a sender within this time
 /// after that what it sends.
 const BEGIN_WAIT: Duration = Duration::from_secs(15);
-/// Application codes of CLOSE frames.
-pub(crate) const DONE: u64 = 0x100;
-pub(crate) const FAILED: u64 = 0x101;
-pub(crate) const INTERRUPTED: u64 = 0x102;
-const TIMED_OUT: u64 = 0x103;
 
 /// The direction of a transfer, with its files.
 #[derive(Debug, Clone)]
@@ -107,7 +104,7 @@ impl Role {
 }
 
 /// The first connection on which a transfer begins. Others may come and go meanwhile.
-pub(crate) async fn first(endpoint: &Endpoint, job: &Job) -> anyhow::Result<(Connection, Role)> {
+pub(crate) async fn first(door: &Door, job: &Job) -> anyhow::Result<(Connection, Role)> {
     let answer = |connection: Connection| {
         let job = job.clone();
         async move {
@@ -115,12 +112,12 @@ pub(crate) async fn first(endpoint: &Endpoint, job: &Job) -> anyhow::Result<(Con
             Some((connection, role))
         }
     };
-    first_that(endpoint, answer).await
+    first_that(door, answer).await
 }
 
 /// The first connection of which `answer` makes something.
 pub(crate) async fn first_that<T, F>(
-    endpoint: &Endpoint,
+    door: &Door,
     answer: impl Fn(Connection) -> F,
 ) -> anyhow::Result<T>
 where
@@ -128,16 +125,22 @@ where
     F: Future<Output = Option<T>> + Send + 'static,
 {
     let mut arriving = JoinSet::new();
+    let mut shut = None;
     loop {
         tokio::select! {
-            accepted = endpoint.accept() => {
-                arriving.spawn(answer(accepted.context("the sockets were closed")?));
-            }
+            accepted = door.accept(), if shut.is_none() => match accepted {
+                Ok(connection) => {
+                    arriving.spawn(answer(connection));
+                }
+                Err(why) => shut = Some(why),
+            },
             Some(arrived) = arriving.join_next() => {
                 if let Ok(Some(arrived)) = arrived {
                     return Ok(arrived);
                 }
             }
+            // Nobody else comes.
+            else => return Err(shut.unwrap_or_else(|| anyhow!("nobody can connect"))),
         }
     }
 }
@@ -274,8 +277,7 @@ impl Exchange<'_> {
         match role {
             Role::Initiator => {
                 let opened = self.connection.open_bi().await;
-                let (send, receive) =
-                    opened.context("the connection ended before the transfer began")?;
+                let (send, receive) = opened.map_err(ended_early)?;
                 Ok((receive, send).into())
             }
             Role::Responder(talk) => Ok(talk),
@@ -319,17 +321,21 @@ fn for_peer(error: &anyhow::Error) -> String {
     }
 }
 
+/// The connection was over before the transfer began.
+fn ended_early(lost: ConnectionLost) -> anyhow::Error {
+    match ClosedByPeer::of(&lost.0, "before the transfer began") {
+        Some(closed) => closed.into(),
+        None => anyhow::Error::new(lost).context("the connection ended before the transfer began"),
+    }
+}
+
 /// The peer's reason for closing the connection says more than the stream's error.
 fn explain(error: TransferError) -> anyhow::Error {
     if let TransferError::Stream { doing, source } = &error
-        && let Some(ConnectionLost(CloseReason::Peer { code, reason })) = lost(source)
-        && !reason.is_empty()
+        && let Some(ConnectionLost(reason)) = lost(source)
+        && let Some(closed) = ClosedByPeer::of(reason, doing)
     {
-        return anyhow::Error::new(ClosedByPeer {
-            doing: doing.clone(),
-            reason: reason.clone(),
-            timed_out: *code == TIMED_OUT,
-        });
+        return closed.into();
     }
     error.into()
 }
@@ -383,7 +389,8 @@ mod tests {
         loud.write_all(&[0xff; 100]).await.unwrap();
 
         let job = Job::Receive(PathBuf::new(), ReceiveOptions::default());
-        let (first, ()) = tokio::join!(first(&receiver, &job), async {
+        let door = Door::open(&receiver);
+        let (first, ()) = tokio::join!(first(&door, &job), async {
             // Answered with a hello of the same length.
             greeting.read_exact(&mut [0; 11]).await.unwrap();
             // Refused as soon as it has said what it has to say.

@@ -14,6 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
 use crate::children;
+use crate::close::{ClosedByPeer, NOT_ALLOWED, TIMED_OUT};
 use crate::diagnosis::NoAnswer;
 use crate::forward::error::{Cut, Refusal};
 use crate::metered::QuotaUsed;
@@ -88,17 +89,23 @@ impl Class {
         if let Some(problems) = cause.downcast_ref::<Problems>() {
             return problems.unreachable.then_some(Self::Unreachable);
         }
+        if let Some(closed) = cause.downcast_ref::<ClosedByPeer>() {
+            return Some(match closed.code {
+                NOT_ALLOWED => Self::Refused,
+                _ => Self::Interrupted,
+            });
+        }
         let code = cause.downcast_ref::<PairingError>();
         let is_one = [
             (code.is_some_and(PairingError::is_refusal), Self::Refused),
             (code.is_some_and(PairingError::is_outage), Self::Unreachable),
             (cause.is::<NeverCame>(), Self::Unreachable),
+            (cause.is::<Expired>(), Self::Unreachable),
             (cause.is::<NoAnswer>(), Self::Unreachable),
             (cause.is::<SshFailed>(), Self::Unreachable),
             (cause.is::<NotCreated>(), Self::Disk),
             (cause.is::<Usage>(), Self::Usage),
             (cause.is::<Interrupted>(), Self::Interrupted),
-            (cause.is::<ClosedByPeer>(), Self::Interrupted),
             (cause.is::<QuotaUsed>(), Self::Interrupted),
             (cause.is::<TimedOut>(), Self::Timeout),
             (cause.is::<LeftOut>(), Self::Incomplete),
@@ -133,26 +140,6 @@ impl Class {
         }
     }
 }
-
-/// The peer has closed the connection, and said why.
-#[derive(Debug)]
-pub(crate) struct ClosedByPeer {
-    /// What was going on; may be empty.
-    pub(crate) doing: String,
-    pub(crate) reason: String,
-    /// Nothing moved for its `--timeout`.
-    pub(crate) timed_out: bool,
-}
-
-impl fmt::Display for ClosedByPeer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { doing, reason, .. } = self;
-        let space = if doing.is_empty() { "" } else { " " };
-        write!(f, "the peer closed the connection{space}{doing}: {reason}")
-    }
-}
-
-impl std::error::Error for ClosedByPeer {}
 
 /// All that can travel has arrived, but there was more.
 #[derive(Debug)]
@@ -253,6 +240,24 @@ impl fmt::Display for NeverCame {
 }
 
 impl std::error::Error for NeverCame {}
+
+/// Nobody came in time.
+#[derive(Debug)]
+pub(crate) struct Expired {
+    pub(crate) life: Duration,
+}
+
+impl fmt::Display for Expired {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let life = format_duration(self.life);
+        write!(
+            f,
+            "nobody came within {life} (`--expire`): start this again"
+        )
+    }
+}
+
+impl std::error::Error for Expired {}
 
 /// ssh hasn't reached the host, or has lost it.
 #[derive(Debug)]
@@ -407,7 +412,7 @@ pub(crate) fn is_the_networks(error: &anyhow::Error) -> bool {
             || matches!(cause.downcast_ref(), Some(TransferError::Stream { .. }))
             || cause
                 .downcast_ref()
-                .is_some_and(|closed: &ClosedByPeer| closed.timed_out)
+                .is_some_and(|closed: &ClosedByPeer| closed.code == TIMED_OUT)
     })
 }
 

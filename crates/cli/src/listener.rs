@@ -12,11 +12,12 @@ use manyway_wire::MAX_ADDRESSES;
 use tokio::time::{sleep, timeout};
 
 use crate::args::{NetworkArgs, TicketArgs};
+use crate::door::Door;
 use crate::exit::{Interrupted, NeverCame, Stop, words};
 use crate::relays::{BackgroundTasks, OfferedCode, RelaySources};
 use crate::reports::Reports;
 use crate::screen::Screen;
-use crate::{options, ticket};
+use crate::{options, qr, ticket};
 
 /// How long whoever has used a code may take to begin a transfer. Only with `--retry`, it may try
 /// again later.
@@ -80,7 +81,7 @@ pub(crate) struct Listener<'a> {
     pub(crate) screen: &'a Screen,
     pub(crate) stop: &'a Stop,
     pub(crate) reports: &'a Reports,
-    pub(crate) endpoint: &'a Endpoint,
+    pub(crate) door: &'a Door,
     pub(crate) network: &'a NetworkArgs,
     pub(crate) ticket: &'a TicketArgs,
     /// Whether a code says how to reach it.
@@ -102,10 +103,11 @@ impl Listener<'_> {
     ) -> anyhow::Result<BackgroundTasks> {
         let named = relays.for_own_ticket().await?;
         self.await_network().await;
-        options::listen_tcp(self.endpoint, self.network)?;
-        let ticket = ticket::listen(self.endpoint, self.ticket, &named)?;
+        let endpoint = self.door.endpoint();
+        options::listen_tcp(endpoint, self.network)?;
+        let ticket = ticket::listen(self.door, self.ticket, &named)?;
         if self.code {
-            let tasks = relays.await_callers(self.endpoint, &ticket)?;
+            let tasks = relays.await_callers(endpoint, &ticket)?;
             let offered = relays.offer_code(&ticket, self.stop).await?;
             self.show(&offered);
             offered.used(self.stop).await?;
@@ -115,13 +117,13 @@ impl Listener<'_> {
             (self.instructions)("", &ticket.to_string())
         })?;
         self.reports.listening(&ticket, self.ticket);
-        let mut tasks = relays.await_callers(self.endpoint, &ticket)?;
+        let mut tasks = relays.await_callers(endpoint, &ticket)?;
         if self.follows_interfaces() && leads_nowhere(&ticket) {
             self.screen.say(NO_NETWORK);
             tasks.spawn(announce_again(
                 self.screen.clone(),
                 self.reports.clone(),
-                self.endpoint.clone(),
+                endpoint.clone(),
                 self.ticket.clone(),
                 ticket,
             ));
@@ -137,7 +139,9 @@ impl Listener<'_> {
     /// Waits a moment for an address that others can reach: interfaces may still be coming up.
     async fn await_network(&self) {
         if self.follows_interfaces() {
-            timeout(NETWORK, until_online(self.endpoint)).await.ok();
+            timeout(NETWORK, until_online(self.door.endpoint()))
+                .await
+                .ok();
         }
     }
 
@@ -152,6 +156,9 @@ impl Listener<'_> {
                     (self.instructions)(&with, &code.to_string()),
                     format_duration(life)
                 ));
+                if self.ticket.qr {
+                    qr::show(self.screen, &code.to_string());
+                }
             }
         }
         self.reports.offering(&code, registry, life);

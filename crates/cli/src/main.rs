@@ -3,6 +3,7 @@
 mod access;
 mod args;
 mod children;
+mod close;
 mod completion;
 mod content;
 #[cfg(feature = "research")]
@@ -11,12 +12,15 @@ mod demo;
 mod destination;
 mod diagnosis;
 mod doctor;
+mod door;
 mod end;
 mod events;
 mod exchange;
 mod exit;
 mod forward;
 mod hook;
+mod id;
+mod identity;
 mod kernel;
 mod laws;
 mod link;
@@ -31,7 +35,9 @@ mod optimum;
 mod options;
 mod output;
 mod paths;
+mod peers;
 mod progress;
+mod qr;
 mod recv;
 #[cfg(feature = "registry")]
 mod registry;
@@ -93,6 +99,8 @@ async fn dispatch(screen: &Screen, cli: Cli) -> anyhow::Result<()> {
         Command::Connect(args) => forward::connect::run(screen, args).await,
         Command::Paths(args) => paths::run(screen, args).await,
         Command::Doctor(args) => doctor::run(screen, args).await,
+        Command::Id(args) => id::run(screen, &args),
+        Command::Peers(args) => id::peers(screen, &args),
         Command::Demo(args) => demo::run(screen, args).await,
         Command::Laws(args) => laws::run(&args),
         Command::Kernel(args) => kernel::run(&args),

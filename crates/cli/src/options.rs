@@ -11,6 +11,7 @@ use manyway_units::printable;
 
 use crate::args::{ArrivalArgs, GuardArgs, NetworkArgs};
 use crate::exit::usage;
+use crate::identity;
 use crate::metered::Limit;
 use crate::screen::Screen;
 
@@ -94,6 +95,8 @@ fn config(network: &NetworkArgs) -> anyhow::Result<Config> {
         scheduler: network.scheduler,
         limit: network.limit.as_ref().and_then(Limit::now),
         receive_window: network.receive_window.bytes(),
+        identity: identity::read(network.identity.as_deref())?
+            .map(|secrets| secrets.identity().clone()),
         ..Config::default()
     };
     config.validate().map_err(|error| {

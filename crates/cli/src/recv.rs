@@ -7,15 +7,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
 use manyway::files::Skipped;
 use manyway::{Connection, Endpoint, Ticket};
 use manyway_registry::Code;
 use tokio::task::JoinSet;
 
 use crate::args::RecvArgs;
+use crate::door::Door;
 use crate::exchange::{self, Job, Role, Setup};
-use crate::exit::{Interrupted, NotCreated, Stop, usage, words};
+use crate::exit::{Expired, Interrupted, NotCreated, Stop, usage, words};
 use crate::forward::pipe;
 use crate::listener::Listener;
 use crate::metrics::Metrics;
@@ -194,11 +194,13 @@ impl Receiver {
         args: &RecvArgs,
         relays: &mut RelaySources,
     ) -> anyhow::Result<Ended> {
+        let file = args.network.identity.as_deref();
+        let door = Door::new(&self.setup.screen, endpoint, file, &args.ticket)?;
         let listener = Listener {
             screen: &self.setup.screen,
             stop: &self.setup.stop,
             reports: &self.setup.reports,
-            endpoint,
+            door: &door,
             network: &args.network,
             ticket: &args.ticket,
             code: args.code.code,
@@ -211,20 +213,23 @@ impl Receiver {
         let _tasks = listener.announce(relays).await?;
         if args.once {
             let attempt = async || {
-                let (connection, role) =
-                    listener.first(exchange::first(endpoint, &self.job)).await?;
+                let (connection, role) = listener.first(exchange::first(&door, &self.job)).await?;
                 self.serve(connection, role).await
             };
             let received = until_done(&self.setup, args.retry.retry, attempt).await;
             return Ok(Ended::One(Box::new(received)));
         }
         let mut running = JoinSet::new();
-        loop {
+        let mut expired = false;
+        while !(expired && running.is_empty()) {
             tokio::select! {
-                accepted = endpoint.accept() => {
-                    let connection = accepted.context("the sockets were closed")?;
-                    running.spawn(self.clone().attend(connection));
-                }
+                accepted = door.accept(), if !expired => match accepted {
+                    Ok(connection) => {
+                        running.spawn(self.clone().attend(connection));
+                    }
+                    Err(error) if error.is::<Expired>() => expired = true,
+                    Err(error) => return Err(error),
+                },
                 Some(_) = running.join_next() => {}
                 () = self.setup.stop.requested() => break,
             }

@@ -70,8 +70,9 @@ mod tests {
     use manyway::files::TransferError;
 
     use super::*;
+    use crate::close::{ClosedByPeer, FAILED, NOT_ALLOWED, TIMED_OUT};
     use crate::exit::Stop;
-    use crate::exit::{ClosedByPeer, TimedOut};
+    use crate::exit::TimedOut;
     use crate::reports::Reports;
     use crate::screen::Screen;
 
@@ -83,11 +84,11 @@ mod tests {
         error.into()
     }
 
-    fn closed(timed_out: bool) -> anyhow::Error {
+    fn closed(code: u64) -> anyhow::Error {
         let error = ClosedByPeer {
             doing: "while sending x".to_owned(),
             reason: "its reason".to_owned(),
-            timed_out,
+            code,
         };
         error.into()
     }
@@ -127,8 +128,9 @@ mod tests {
         assert_eq!(tries(None, none, |_| Some(lost())).await, (1, 0, false));
         let other = |_| Some(anyhow::anyhow!("the disk is full"));
         assert_eq!(tries(hour, none, other).await, (1, 0, false));
-        assert_eq!(tries(hour, none, |_| Some(closed(false))).await.0, 1);
-        let second = |n| (n < 2).then(|| closed(true));
+        assert_eq!(tries(hour, none, |_| Some(closed(FAILED))).await.0, 1);
+        assert_eq!(tries(hour, none, |_| Some(closed(NOT_ALLOWED))).await.0, 1);
+        let second = |n| (n < 2).then(|| closed(TIMED_OUT));
         assert_eq!(tries(hour, none, second).await, (2, 1, true));
         let out = || TimedOut {
             limit: WORKED,

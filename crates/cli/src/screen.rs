@@ -74,6 +74,16 @@ impl Screen {
         self.redraws
     }
 
+    /// Whether it is one that people look at.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
+    /// Whether it shows colours, and may.
+    pub(crate) fn colours(&self) -> bool {
+        self.painter().colour
+    }
+
     /// Its size now: windows are resized.
     pub(crate) fn size(&self) -> Size {
         Size::now()

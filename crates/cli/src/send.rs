@@ -7,6 +7,7 @@ use manyway::{Connection, Endpoint, Ticket};
 
 use crate::args::SendArgs;
 use crate::destination::{self, Remote};
+use crate::door::Door;
 use crate::exchange::{self, Job, Role, Setup};
 use crate::exit::{Interrupted, Stop, usage};
 use crate::forward::pipe;
@@ -176,11 +177,13 @@ impl Sender<'_> {
     }
 
     async fn offer(&mut self) -> anyhow::Result<Summary> {
+        let file = self.args.network.identity.as_deref();
+        let door = Door::new(&self.setup.screen, self.endpoint, file, &self.args.ticket)?;
         let listener = Listener {
             screen: &self.setup.screen,
             stop: &self.setup.stop,
             reports: &self.setup.reports,
-            endpoint: self.endpoint,
+            door: &door,
             network: &self.args.network,
             ticket: &self.args.ticket,
             code: self.args.code.code,
@@ -193,7 +196,7 @@ impl Sender<'_> {
         let _tasks = listener.announce(&mut self.relays).await?;
         let job = Job::Send(self.sources.clone());
         let attempt = async || {
-            let (connection, role) = listener.first(exchange::first(self.endpoint, &job)).await?;
+            let (connection, role) = listener.first(exchange::first(&door, &job)).await?;
             self.run(connection, role).await
         };
         until_done(self.setup, self.args.retry.retry, attempt).await

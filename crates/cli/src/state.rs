@@ -1,4 +1,4 @@
-//! Files in which services keep their keys and tokens.
+//! Files in which this host keeps its keys, tokens and names for others.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -26,6 +26,15 @@ pub(crate) fn file(name: &str) -> anyhow::Result<PathBuf> {
     };
     fs::create_dir_all(&dir).with_context(|| format!("can't create {}", dir.display()))?;
     Ok(dir.join(name))
+}
+
+/// A file beside the configuration file; the directory needn't exist.
+pub(crate) fn config_file(name: &str) -> anyhow::Result<PathBuf> {
+    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+    let config = set("XDG_CONFIG_HOME").map(PathBuf::from);
+    let config = config.or_else(|| Some(PathBuf::from(set("HOME")?).join(".config")));
+    let config = config.ok_or_else(|| anyhow!("no directory for {name}: set HOME"))?;
+    Ok(config.join("manyway").join(name))
 }
 
 /// Reads the token from a file that only its owner can read.

@@ -1,5 +1,5 @@
-//! Tickets, and codes that lead to one, in files, on command lines and on the screen. Messages
-//! never show a ticket's text.
+//! Tickets, and codes and names that lead to one, in files, on command lines and on the screen.
+//! Messages never show a ticket's text.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,11 +9,14 @@ use std::path::Path;
 
 use anyhow::Context;
 use manyway::relay::MAX_TICKET_RELAYS;
-use manyway::{Endpoint, RelayAddress, Ticket};
+use manyway::{RelayAddress, Ticket};
 use manyway_registry::Code;
 
 use crate::args::TicketArgs;
+use crate::door::Door;
 use crate::exit::usage;
+use crate::peers::{self, Peer, Peers};
+use crate::qr;
 use crate::screen::Screen;
 
 /// Most bytes of a ticket file: 32 addresses and the keys take well under 2 KiB.
@@ -34,7 +37,8 @@ pub(crate) fn is_invitation(argument: &OsStr) -> bool {
     })
 }
 
-/// The ticket in `mw1…`, the code, or what is in the file that `@FILE` names.
+/// The ticket in `mw1…` or of the peer of this name, the code, or what is in the file that `@FILE`
+/// names.
 pub(crate) fn read(text: &str) -> anyhow::Result<Invitation> {
     match text.strip_prefix('@') {
         Some(file) => {
@@ -42,7 +46,19 @@ pub(crate) fn read(text: &str) -> anyhow::Result<Invitation> {
             text.and_then(|text| parse(&text).map_err(anyhow::Error::msg))
                 .with_context(|| format!("can't read a ticket from {file}"))
         }
+        None if peers::is_name(text) => of_peer(text).map(Invitation::Ticket),
         None => parse(text).map_err(usage),
+    }
+}
+
+/// The ticket of a peer with this name.
+fn of_peer(name: &str) -> anyhow::Result<Ticket> {
+    match Peers::read()?.find(name)? {
+        Peer::Ticket(ticket) => Ok(ticket.clone()),
+        Peer::Id(_) => Err(usage(format!(
+            "no ticket of {name} is known, only its id, which leads nowhere: get the ticket that a \
+             listener with `--allow-peer` prints there, and run `manyway peers add {name} TICKET`"
+        ))),
     }
 }
 
@@ -51,8 +67,8 @@ pub(crate) fn needed(text: Option<&str>) -> anyhow::Result<Invitation> {
     match text {
         Some(text) => read(text),
         None => Err(usage(
-            "name the ticket of the other side (mw1…, or @FILE with it) or its code, or set \
-             MANYWAY_TICKET",
+            "name the ticket of the other side (mw1…, or @FILE with it), its code or its name in \
+             `manyway peers`, or set MANYWAY_TICKET",
         )),
     }
 }
@@ -72,7 +88,7 @@ fn parse(text: &str) -> Result<Invitation, String> {
     }
 }
 
-fn read_file(file: &Path) -> anyhow::Result<String> {
+pub(crate) fn read_file(file: &Path) -> anyhow::Result<String> {
     let mut text = String::new();
     fs::File::open(file)?
         .take(MAX_FILE)
@@ -89,7 +105,7 @@ pub(crate) fn find(line: &str) -> Option<Ticket> {
 
 /// Makes the endpoint listen, and returns its ticket.
 pub(crate) fn listen(
-    endpoint: &Endpoint,
+    door: &Door,
     options: &TicketArgs,
     via: &[RelayAddress],
 ) -> anyhow::Result<Ticket> {
@@ -99,7 +115,11 @@ pub(crate) fn listen(
             via.len()
         )));
     }
-    let mut ticket = endpoint.listen()?;
+    let endpoint = door.endpoint();
+    let mut ticket = match door.secrets() {
+        Some(secrets) => endpoint.listen_with(secrets.clone()),
+        None => endpoint.listen()?,
+    };
     endpoint.listen_at(&mut ticket, via);
     advertise(&mut ticket, &options.advertise)?;
     Ok(ticket)
@@ -116,7 +136,12 @@ pub(crate) fn publish(
         write_file(ticket, file)?;
     }
     match (screen.is_quiet(), &options.ticket_file) {
-        (false, _) => screen.say(&instructions(ticket)),
+        (false, _) => {
+            screen.say(&instructions(ticket));
+            if options.qr {
+                qr::show(screen, &ticket.to_string());
+            }
+        }
         (true, None) => screen.error(&ticket.to_string()),
         (true, Some(_)) => {}
     }

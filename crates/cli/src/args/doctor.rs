@@ -13,11 +13,11 @@ use super::network::{NetworkArgs, RelaySourceArgs};
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct DoctorArgs {
-    /// Ticket of the listener (mw1…, or @FILE with it)
+    /// Ticket of the listener (mw1…, or @FILE with it), or the name of a peer
     #[arg(value_name = "TICKET")]
     pub(crate) ticket: Option<String>,
 
-    /// Ticket of the listener, or @FILE, as an option
+    /// Ticket of the listener, @FILE, or the name of a peer, as an option
     #[arg(long, value_name = "TICKET")]
     pub(crate) to: Option<String>,
 

@@ -50,11 +50,11 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = FORWARD_EXAMPLES)]
 pub(crate) struct ForwardArgs {
-    /// Ticket of `manyway serve` (mw1…), or @FILE with it
+    /// Ticket of `manyway serve` (mw1…), @FILE with it, or the name of a peer
     #[arg(value_name = "TICKET")]
     pub(crate) ticket: Option<String>,
 
-    /// Ticket of `manyway serve`, or @FILE, as an option
+    /// Ticket of `manyway serve`, @FILE, or the name of a peer, as an option
     #[arg(long, value_name = "TICKET")]
     pub(crate) to: Option<String>,
 
@@ -113,7 +113,7 @@ pub(crate) struct ConnectArgs {
     #[arg(value_names = ["TICKET", "HOST:PORT"], num_args = 0..=2)]
     pub(crate) what: Vec<String>,
 
-    /// Ticket of `manyway serve`, or @FILE, as an option
+    /// Ticket of `manyway serve`, @FILE, or the name of a peer, as an option
     #[arg(long, value_name = "TICKET")]
     pub(crate) to: Option<String>,
 

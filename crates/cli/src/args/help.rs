@@ -4,15 +4,17 @@
 use clap::{Arg, ArgAction, Command};
 
 /// Options that most people never need, or that go with another one: `--help` leaves them out.
-const RARE: [&str; 27] = [
+const RARE: [&str; 29] = [
     "acls",
     "advertise",
     "checksum",
     "choice",
     "demand",
+    "expire",
     "filter-from",
     "group",
     "hook-timeout",
+    "identity",
     "include",
     "keep-parts",
     "links",

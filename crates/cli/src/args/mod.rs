@@ -16,6 +16,7 @@ mod doctor;
 mod environment;
 mod forward;
 mod help;
+mod id;
 mod kernel;
 mod laws;
 #[cfg(not(all(feature = "research", feature = "registry")))]
@@ -48,6 +49,7 @@ pub(crate) use criteria::CriteriaArgs;
 pub(crate) use demo::DemoArgs;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use forward::{ConnectArgs, ForwardArgs, ServeArgs};
+pub(crate) use id::{IdArgs, PeersArgs, PeersCommand};
 pub(crate) use kernel::KernelArgs;
 pub(crate) use laws::LawsArgs;
 #[cfg(not(all(feature = "research", feature = "registry")))]
@@ -160,6 +162,7 @@ Examples:
   manyway sync photos/ server:photos      updates a directory on the server
   manyway serve --allow localhost:80      lets the holders of its ticket connect there
   manyway forward -L 8080:localhost:80 mw1…
+  manyway id                              makes an identity, by which others know this host
   manyway doctor mw1…                     checks the network and the way to that listener
   manyway demo                            runs a demonstration on this host
   manyway run experiment.toml             simulates a network and its flows
@@ -178,6 +181,8 @@ pub(crate) enum Command {
     Connect(ConnectArgs),
     Paths(PathsArgs),
     Doctor(DoctorArgs),
+    Id(IdArgs),
+    Peers(PeersArgs),
     Demo(DemoArgs),
     #[cfg(feature = "research")]
     Run(RunArgs),
@@ -285,6 +290,8 @@ mod tests {
             "connect",
             "paths",
             "doctor",
+            "id",
+            "peers",
             "laws",
             "demo",
             "run",

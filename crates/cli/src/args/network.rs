@@ -22,6 +22,12 @@ pub(crate) struct NetworkArgs {
     #[arg(long, default_value_t = 0)]
     pub(crate) port: u16,
 
+    /// File of this host's identity [default: ~/.config/manyway/identity]
+    ///
+    /// `manyway id` makes one. Without one, manyway connects anonymously, with a new key each time.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) identity: Option<PathBuf>,
+
     /// Transport for packets: UDP, TCP, or UDP with TCP where UDP fails
     ///
     /// Except with `udp`, the listener, which is the side that prints a ticket, also accepts TCP

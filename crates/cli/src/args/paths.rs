@@ -15,7 +15,7 @@ use super::network::{NetworkArgs, RelaySourceArgs};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PathsArgs {
-    /// Ticket or code of the receiver, or @FILE with it
+    /// Ticket or code of the receiver, @FILE with it, or the name of a peer
     #[arg(long, value_name = "TICKET")]
     pub(crate) to: String,
 

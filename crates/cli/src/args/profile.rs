@@ -3,7 +3,6 @@
 //! They become words of the command line, so that the definition of the options decides about them
 //! as about all others: values, what conflicts, what needs what.
 
-use std::env;
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
 use std::io::Read;
@@ -18,6 +17,7 @@ use manyway_units::printable;
 use toml::{Table, Value};
 
 use super::words::{split_off, texts, words};
+use crate::state::config_file;
 
 /// Most bytes of the file.
 const MAX_FILE: u64 = 1 << 20;
@@ -176,15 +176,11 @@ pub(super) fn expand(command: &Command, line: Vec<OsString>) -> Result<Expanded,
 
 /// The configuration file's path.
 fn file(named: Option<&PathBuf>) -> Result<PathBuf, String> {
-    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
-    if let Some(file) = named {
-        return Ok(file.clone());
+    match named {
+        Some(file) => Ok(file.clone()),
+        None => config_file("config.toml")
+            .map_err(|_| "no configuration file: set HOME, or name it with `--config FILE`".into()),
     }
-    let config = set("XDG_CONFIG_HOME").map(PathBuf::from);
-    let config = config.or_else(|| Some(PathBuf::from(set("HOME")?).join(".config")));
-    let config =
-        config.ok_or("no configuration file: set HOME, or name it with `--config FILE`")?;
-    Ok(config.join("manyway/config.toml"))
 }
 
 /// The profile's table. No message quotes the file, which may hold secrets.

@@ -29,7 +29,7 @@ pub(crate) struct SendArgs {
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<OsString>,
 
-    /// Ticket or code of the receiver, or @FILE with it
+    /// Ticket or code of the receiver, @FILE with it, or the name of a peer
     ///
     /// Other users of this host can see a ticket on the command line, but not one from @FILE or the
     /// environment. A code is useless once it has been used.
@@ -122,7 +122,7 @@ pub(crate) struct RecvArgs {
     #[arg(value_names = ["TICKET", "DIR"], num_args = 0..=2)]
     pub(crate) what: Vec<OsString>,
 
-    /// Ticket or code of the sender, or @FILE, as an option
+    /// Ticket or code of the sender, @FILE, or the name of a peer, as an option
     #[arg(long, value_name = "TICKET")]
     pub(crate) from: Option<String>,
 
@@ -352,6 +352,25 @@ pub(crate) struct TicketArgs {
     /// Write the ticket to this file, readable by you alone; with `-q`, manyway doesn't print it
     #[arg(long, value_name = "FILE")]
     pub(crate) ticket_file: Option<PathBuf>,
+
+    /// Stop waiting for peers after TIME, e.g. '2 h'
+    ///
+    /// What has begun by then goes on to its end. The ticket is worth nothing afterwards, except one
+    /// of `--allow-peer`, which counts again at the next start.
+    #[arg(long, value_name = "TIME", value_parser = manyway_units::parse_duration)]
+    pub(crate) expire: Option<Duration>,
+
+    /// Show the ticket or the code as a QR code, too, if standard error is a terminal
+    #[arg(long)]
+    pub(crate) qr: bool,
+
+    /// Admit only this peer, by its id (id1…) or its name in `manyway peers`; repeatable
+    ///
+    /// The ticket then belongs to this host's identity, and stays valid at later starts. Peers need
+    /// an identity, too. manyway refuses others, and tells their ids. Without this option, whoever
+    /// has the ticket can connect, and each start makes a new one.
+    #[arg(long, value_name = "NAME|ID", value_delimiter = ',')]
+    pub(crate) allow_peer: Vec<String>,
 
     /// Additional address of this host for the ticket, e.g. a router's forwarded port; repeatable
     ///

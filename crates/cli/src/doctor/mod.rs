@@ -17,8 +17,8 @@ use manyway_os::udp::{RECEIVE_BUFFER, SEND_BUFFER, udp_socket};
 use manyway_units::ByteSize;
 
 use crate::args::DoctorArgs;
+use crate::close::{ClosedByPeer, DONE};
 use crate::diagnosis::NoAnswer;
-use crate::exchange::DONE;
 use crate::exit::{Stop, usage, words};
 use crate::relays::RelaySources;
 use crate::screen::Screen;
@@ -179,8 +179,13 @@ async fn listener(
             return interfaces(report, endpoint).await;
         }
     };
-    report.fine(Kind::Listener, "the listener answers, and knows the ticket");
     paths::settle(&connection).await;
+    let ended = connection.close_reason();
+    if let Some(closed) = ended.and_then(|reason| ClosedByPeer::of(&reason, "")) {
+        report.problem(Kind::Listener, closed.to_string());
+        return interfaces(report, endpoint).await;
+    }
+    report.fine(Kind::Listener, "the listener answers, and knows the ticket");
     let checked = pairs(report, endpoint, &connection, ticket).await;
     connection.close(DONE, "");
     checked

@@ -8,8 +8,8 @@ use tokio::time::{Instant, sleep};
 
 use super::report::{Kind, Report};
 use crate::args::NetworkArgs;
+use crate::close::DONE;
 use crate::diagnosis::Diagnosis;
-use crate::exchange::DONE;
 use crate::options;
 
 /// How long a relay may take to answer the side that listens.

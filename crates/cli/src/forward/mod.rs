@@ -21,8 +21,8 @@ use std::pin::pin;
 use manyway::{Connection, Endpoint};
 
 use crate::args::NetworkArgs;
+use crate::close::{DONE, FAILED, INTERRUPTED};
 use crate::events;
-use crate::exchange::{DONE, FAILED, INTERRUPTED};
 use crate::exit::{Interrupted, Stop, words};
 use crate::metered::{self, Metered};
 use crate::reports::Reports;

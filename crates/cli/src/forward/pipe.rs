@@ -17,7 +17,9 @@ use super::Setup;
 use super::stdio::{Input, Output};
 use super::stream::{CUT, Stream, WrongPeer, over, read_reply};
 use crate::args::{NetworkArgs, RecvArgs, RelaySourceArgs, SendArgs, TicketArgs};
-use crate::exchange::{CLOSE_WAIT, FAILED, first_that};
+use crate::close::FAILED;
+use crate::door::Door;
+use crate::exchange::{CLOSE_WAIT, first_that};
 use crate::exit::{usage, words};
 use crate::listener::Listener;
 use crate::metered::Limit;
@@ -188,11 +190,13 @@ impl Ends<'_> {
                 format!("On the sending host{with}:\n\n  … | manyway send - --to {invitation}\n")
             }
         };
+        let file = self.network.identity.as_deref();
+        let door = Door::new(&setup.screen, endpoint, file, self.ticket)?;
         let listener = Listener {
             screen: &setup.screen,
             stop: &setup.stop,
             reports: &Reports::silent(&setup.screen),
-            endpoint,
+            door: &door,
             network: self.network,
             ticket: self.ticket,
             code: self.code,
@@ -201,7 +205,7 @@ impl Ends<'_> {
             instructions: &instructions,
         };
         let _tasks = listener.announce(relays).await?;
-        let arrival = first_that(endpoint, move |connection| answer(connection, sends));
+        let arrival = first_that(&door, move |connection| answer(connection, sends));
         let (connection, stream) = listener.first(arrival).await?;
         let work = self.pipe(&setup.screen, &connection, stream);
         setup.run(&connection, work).await

@@ -4,7 +4,6 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
 use manyway::{Connection, Endpoint};
 use manyway_wire::forward::{Code, HeaderError, Reply, Request, Target};
 use tokio::io::AsyncReadExt;
@@ -17,8 +16,9 @@ use super::rules::Rules;
 use super::stream::{Stream, WrongPeer, over};
 use super::tcp::{accept_each, dial, listen, reset, splice};
 use crate::args::ServeArgs;
-use crate::exchange::FAILED;
-use crate::exit::{usage, words};
+use crate::close::FAILED;
+use crate::door::Door;
+use crate::exit::{Expired, usage, words};
 use crate::listener::Listener;
 use crate::options;
 use crate::relays::RelaySources;
@@ -57,11 +57,13 @@ async fn serve(
         connect: args.allow.clone(),
         listen: args.allow_listen.clone(),
     };
+    let file = args.network.identity.as_deref();
+    let door = Door::new(&setup.screen, endpoint, file, &args.ticket)?;
     let listener = Listener {
         screen: &setup.screen,
         stop: &setup.stop,
         reports: &Reports::silent(&setup.screen),
-        endpoint,
+        door: &door,
         network: &args.network,
         ticket: &args.ticket,
         code: false,
@@ -72,10 +74,18 @@ async fn serve(
     let _tasks = listener.announce(relays).await?;
     let rules = Arc::new(rules);
     let mut running = JoinSet::new();
-    loop {
+    let mut expired = false;
+    while !(expired && running.is_empty()) {
         tokio::select! {
-            accepted = endpoint.accept() => {
-                let connection = accepted.context("the sockets were closed")?;
+            accepted = door.accept(), if !expired => {
+                let connection = match accepted {
+                    Ok(connection) => connection,
+                    Err(error) if error.is::<Expired>() => {
+                        expired = true;
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                };
                 let (setup, rules) = (setup.clone(), rules.clone());
                 running.spawn(async move {
                     let work = attend(&connection, &rules);

@@ -4,15 +4,15 @@ use std::io;
 use std::time::Duration;
 use std::{error, fmt};
 
-use manyway::{CloseReason, Connection, ConnectionLost, RecvStream, SendStream};
+use manyway::{Connection, ConnectionLost, RecvStream, SendStream};
 use manyway_units::printable;
 use manyway_wire::forward::{Code, HEADER_LEN, Header, HeaderError, Reply, Request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 use super::error::Refusal;
+use crate::close::ClosedByPeer;
 use crate::exchange::CLOSE_WAIT;
-use crate::exit::ClosedByPeer;
 
 /// Whoever opens a stream says what for within this time.
 const REQUEST_WAIT: Duration = Duration::from_secs(15);
@@ -161,13 +161,8 @@ pub(crate) fn lost(error: io::Error) -> anyhow::Error {
 
 /// The peer's reason for closing the connection says more than that it is over.
 pub(crate) fn over(lost: ConnectionLost) -> anyhow::Error {
-    match lost.0 {
-        CloseReason::Peer { reason, .. } if !reason.is_empty() => ClosedByPeer {
-            doing: String::new(),
-            reason,
-            timed_out: false,
-        }
-        .into(),
-        _ => lost.into(),
+    match ClosedByPeer::of(&lost.0, "") {
+        Some(closed) => closed.into(),
+        None => lost.into(),
     }
 }

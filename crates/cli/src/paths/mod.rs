@@ -12,7 +12,7 @@ use manyway_units::format_duration;
 use tokio::time::{Instant, sleep};
 
 use crate::args::PathsArgs;
-use crate::exchange::DONE;
+use crate::close::DONE;
 use crate::exit::{Interrupted, Stop, usage};
 use crate::relays::RelaySources;
 use crate::screen::Screen;

@@ -30,6 +30,7 @@ mod over_tcp;
 #[cfg(feature = "research")]
 mod overlay;
 mod paths;
+mod peers;
 mod pipe;
 mod profile;
 mod program;

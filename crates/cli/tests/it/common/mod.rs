@@ -24,6 +24,8 @@ pub(crate) fn manyway(dir: &Path, arguments: &[&str]) -> Command {
     command
         .args(arguments)
         .current_dir(dir)
+        // Whoever runs the tests may have an identity.
+        .env("XDG_CONFIG_HOME", dir.join("config"))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
