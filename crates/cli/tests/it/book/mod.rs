@@ -3,7 +3,8 @@
 //! Each page is followed from its top in a directory of its own, and what it shows as output has to
 //! come. A block that takes another host, root or minutes says so in a comment above it, `<!-- not
 //! run: why -->`; of its commands, options, files, packages and scripts have to exist. `cargo`,
-//! `sudo` and the scripts of `.ci` and `packaging` never run here: a build isn't started within a build.
+//! `sudo` and the scripts of `.ci` and `packaging` never run here: a build isn't started
+//! within a build.
 
 mod known;
 mod pages;
