@@ -7,7 +7,7 @@ use crate::relay::{
     StreamReply, StreamRequest, Voucher, stream_reply_len, stream_request_len,
 };
 use crate::{
-    AckInfo, Cookie, DataHeader, Frame, Frames, Init, RecordReader, Reply, Ticket,
+    AckInfo, Cookie, DataHeader, Frame, Frames, Init, PeerId, RecordReader, Reply, Ticket,
     TransportParameters, encode_ack, record_header,
 };
 
@@ -122,6 +122,16 @@ pub fn ticket(bytes: &[u8]) {
     };
     if let Ok(ticket) = text.parse::<Ticket>() {
         assert_eq!(ticket.to_string(), text.trim());
+    }
+}
+
+/// A peer id's text.
+pub fn peer_id(bytes: &[u8]) {
+    let Ok(text) = str::from_utf8(bytes) else {
+        return;
+    };
+    if let Ok(id) = text.parse::<PeerId>() {
+        assert_eq!(id.to_string(), text.trim());
     }
 }
 

@@ -13,13 +13,13 @@ use manyway_wire::relay::{
 };
 use manyway_wire::{
     AckInfo, ConnectionId, Cookie, DataHeader, EcnCounts, Frame, INIT_LEN, Init, MAC1_LEN,
-    MAC2_LEN, PathId, Reply, StreamId, TAG_LEN, Ticket, TransportParameters, encode_ack, fuzzing,
-    record_header, varint,
+    MAC2_LEN, PathId, PeerId, Reply, StreamId, TAG_LEN, Ticket, TransportParameters, encode_ack,
+    fuzzing, record_header, varint,
 };
 
 type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 14] = [
+const TARGETS: [(&str, Target); 15] = [
     ("frames", fuzzing::frames),
     ("data_header", fuzzing::data_header),
     ("init", fuzzing::init),
@@ -27,6 +27,7 @@ const TARGETS: [(&str, Target); 14] = [
     ("cookie", fuzzing::cookie),
     ("params", fuzzing::params),
     ("ticket", fuzzing::ticket),
+    ("peer_id", fuzzing::peer_id),
     ("relay_request", fuzzing::relay_request),
     ("relay_reply", fuzzing::relay_reply),
     ("relay_stream_request", fuzzing::relay_stream_request),
@@ -283,11 +284,17 @@ fn datagrams() -> Vec<(&'static str, &'static str, Vec<u8>)> {
 }
 
 fn parameters() -> Vec<(&'static str, &'static str, Vec<u8>)> {
-    let defaults = TransportParameters::new(ConnectionId([9; 8])).to_bytes();
+    let params = TransportParameters::new(ConnectionId([9; 8]));
+    let with_identity = TransportParameters {
+        identity: true,
+        ..params
+    };
+    let defaults = params.to_bytes();
     let mut with_unknown = vec![0x20, 3, 1, 2, 3];
     with_unknown.extend(&defaults);
     vec![
         ("params", "defaults", defaults),
+        ("params", "with-identity", with_identity.to_bytes()),
         ("params", "with-unknown", with_unknown),
     ]
 }
@@ -309,6 +316,7 @@ fn tickets() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     };
     let two = ticket(&["203.0.113.9:40000", "[2001:db8::2]:40000"]);
     vec![
+        ("peer_id", "id", PeerId([2; 32]).to_string().into_bytes()),
         ("ticket", "no-address", ticket(&[])),
         ("ticket", "two-addresses", two),
     ]

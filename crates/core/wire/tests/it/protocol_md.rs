@@ -149,6 +149,7 @@ fn defaults_of_the_parameters() {
         params.ack_every,
         params.max_paths,
         params.max_datagram,
+        u64::from(params.identity),
     ];
     let rows = rows("## Transport parameters");
     let written: Vec<u64> = rows
@@ -157,7 +158,7 @@ fn defaults_of_the_parameters() {
         .collect();
     assert_eq!(written, defaults);
     let ids: Vec<u64> = rows.iter().filter_map(|row| row[0].parse().ok()).collect();
-    assert_eq!(ids, (1..=10).collect::<Vec<_>>());
+    assert_eq!(ids, (1..=11).collect::<Vec<_>>());
 }
 
 #[test]
