@@ -1,5 +1,5 @@
-//! This host's identity: the key pair by which others know it, and what its lasting ticket needs. It
-//! is in a file that only its owner can read.
+//! This host's identity: the key pair by which others know it, and what its lasting ticket needs.
+//! It is in a file that only its owner can read.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -355,8 +355,8 @@ pub(crate) struct TicketArgs {
 
     /// Stop waiting for peers after TIME, e.g. '2 h'
     ///
-    /// What has begun by then goes on to its end. The ticket is worth nothing afterwards, except one
-    /// of `--allow-peer`, which counts again at the next start.
+    /// What has begun by then goes on to its end. The ticket is worth nothing afterwards, except
+    /// one of `--allow-peer`, which counts again at the next start.
     #[arg(long, value_name = "TIME", value_parser = manyway_units::parse_duration)]
     pub(crate) expire: Option<Duration>,
 

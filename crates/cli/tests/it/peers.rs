@@ -150,7 +150,7 @@ fn only_those_who_are_allowed_get_in() {
         4,
         &["this host has no identity: run `manyway id` here"],
     );
-    assert_eq!(refused.json()["error"]["class"], "refused");
+    assert_eq!(refused.json()["error"]["code"], "refused");
     assert!(!office.path("in/file").exists());
 
     ann.run(&["peers", "add", "office", &ticket_text]).ok();
