@@ -340,7 +340,7 @@ fn put_ticket(all: &mut Vectors) {
     let (secrets, relay) = (the_secrets(), the_relay().id());
     all.put("ticket id", secrets.ticket_id());
     all.put("listener's private key", secrets.private_key());
-    all.put("listener's public key", &secrets.id().0);
+    all.put("listener's public key", secrets.id().0);
     all.text("listener's peer id", secrets.id().to_string());
     all.put("secret", secrets.psk());
     all.text("ticket", the_ticket().to_string());
