@@ -120,8 +120,8 @@ impl Track {
             .is_some_and(|asked| at.saturating_sub(asked) >= patience);
         match path.state {
             PathState::Validating => Condition::Trying,
-            PathState::Active if !mute && !self.was_down => Condition::Up,
-            PathState::Active if !mute => {
+            PathState::Active | PathState::Standby if !mute && !self.was_down => Condition::Up,
+            PathState::Active | PathState::Standby if !mute => {
                 let again = *self.again.get_or_insert(at);
                 match at.saturating_sub(again) < AGAIN {
                     true => Condition::UpAgain,

@@ -117,6 +117,7 @@ impl From<&Row> for PathProgress {
             state: match row.state {
                 PathState::Validating => "validating",
                 PathState::Active => "active",
+                PathState::Standby => "standby",
                 PathState::Stalled => "stalled",
                 PathState::Closed => "closed",
             },

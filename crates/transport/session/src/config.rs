@@ -88,6 +88,9 @@ pub struct Config {
     /// `None` leaves it to the law's path manager, or opens a path through each. For the side that
     /// connects.
     pub selection: Option<LiveConfig>,
+    /// Beside direct paths that work, relays carry what this side sends only while they add to its
+    /// goodput. Without it, or with `selection`, they carry whatever the law lets them.
+    pub detours: bool,
     /// Who is told of each connection's packets.
     pub observers: Option<Observers>,
 }
@@ -123,6 +126,7 @@ impl Default for Config {
             udp: true,
             rate_control: Some(RateConfig::mimd()),
             selection: None,
+            detours: true,
             observers: None,
         }
     }

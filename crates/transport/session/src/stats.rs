@@ -34,6 +34,9 @@ pub enum PathState {
     Validating,
     /// The path carries data.
     Active,
+    /// The path works and carries nothing new: the direct paths have as much without it. It is
+    /// tried from time to time, and used as soon as no other path works.
+    Standby,
     /// Probe timeouts have fired: the path is probed and not used.
     Stalled,
     /// The path is closed.

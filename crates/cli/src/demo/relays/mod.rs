@@ -91,6 +91,8 @@ impl Setup {
         let session = Config {
             cc: law.clone(),
             max_datagram: DATAGRAM,
+            // It shows what the law makes of them.
+            detours: false,
             ..Config::default()
         };
         let receiver = endpoint(session.clone()).await?;

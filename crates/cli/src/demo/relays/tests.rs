@@ -21,6 +21,7 @@ fn network(seed: u64, law: &str, bytes: u64, relays: usize) -> Relayed {
     let config = Config {
         cc: law.parse().unwrap(),
         max_datagram: DATAGRAM,
+        detours: false,
         ..Config::default()
     };
     let link = |line: &DuplexLink| -> LinkConfig { line.config()[0].clone() };

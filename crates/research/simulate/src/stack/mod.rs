@@ -22,6 +22,6 @@ pub use host::SessionHost;
 pub use node::Node;
 pub use pair::{PairPath, PairSpec, SessionPair};
 pub use relay::{Mischief, RelayHost};
-pub use relayed::{Relayed, RelayedSpec};
+pub use relayed::{Relayed, RelayedSpec, Uplink};
 pub use simulation::{Simulation, StackError};
 pub use traffic::{Content, FileTraffic, Pace, Received, Source, Traffic, TrafficConfig};

@@ -37,10 +37,21 @@ pub struct RelayedSpec {
     pub direct: Option<Vec<usize>>,
     /// For each relay the links to it from the client, and from it to the server.
     pub relays: Vec<[Vec<usize>; 2]>,
+    /// Further interfaces of the client.
+    pub uplinks: Vec<Uplink>,
     /// So many of the relays are in the ticket: the server can be found there.
     pub named: usize,
     /// What goes wrong on the direct path.
     pub impairments: Impairments,
+}
+
+/// A further interface of the client's, with a socket of its own.
+#[derive(Debug, Clone, Default)]
+pub struct Uplink {
+    /// Links of its direct path, as indices; `None` for none.
+    pub direct: Option<Vec<usize>>,
+    /// Links to each relay, as far as there is a way.
+    pub relays: Vec<Option<Vec<usize>>>,
 }
 
 /// Such hosts in a world.
@@ -100,9 +111,14 @@ impl Relayed {
             |config, seed, traffic| SessionHost::new(config, seed, traffic).map(Node::Session);
         let client = world.add_host(end(spec.client, mix(seed ^ 1), spec.client_traffic)?);
         let server = world.add_host(end(spec.server, mix(seed ^ 2), spec.server_traffic)?);
-        for (host, at) in [(client, CLIENT), (server, SERVER)] {
+        let ends = [(client, "eth0", CLIENT), (server, "eth0", SERVER)];
+        let uplinks: Vec<_> = (1u8..).zip(&spec.uplinks).collect();
+        let names: Vec<String> = uplinks.iter().map(|(n, _)| format!("eth{n}")).collect();
+        let more = uplinks.iter().zip(&names);
+        let more = more.map(|((n, _), name)| (client, name.as_str(), addr([10, 0, *n, 1])));
+        for (host, name, at) in ends.into_iter().chain(more) {
             let (now, socket) = (world.now(), world.add_socket(host, at));
-            session(&mut world, host).add_local(now, socket, "eth0", at, None);
+            session(&mut world, host).add_local(now, socket, name, at, None);
         }
         let route = |world: &mut World<Node>, [from, to]: [SocketAddr; 2], leg: &[usize], bad| {
             let over = |direction: usize| -> Vec<LinkId> {
@@ -122,6 +138,12 @@ impl Relayed {
         if let Some(leg) = &spec.direct {
             route(&mut world, [CLIENT, SERVER], leg, spec.impairments);
         }
+        for (n, uplink) in &uplinks {
+            if let Some(leg) = &uplink.direct {
+                let from = addr([10, 0, *n, 1]);
+                route(&mut world, [from, SERVER], leg, spec.impairments);
+            }
+        }
         let (mut relays, mut access) = (Vec::new(), Vec::new());
         for (n, [up, down]) in (0u16..).zip(&spec.relays) {
             let at = addr([10, 1, (n >> 8) as u8, n as u8]);
@@ -131,6 +153,12 @@ impl Relayed {
             world.add_socket(host, at);
             route(&mut world, [CLIENT, at], up, Impairments::default());
             route(&mut world, [at, SERVER], down, Impairments::default());
+            for (i, uplink) in &uplinks {
+                if let Some(Some(up)) = uplink.relays.get(usize::from(n)) {
+                    let from = addr([10, 0, *i, 1]);
+                    route(&mut world, [from, at], up, Impairments::default());
+                }
+            }
             relays.push(host);
         }
         let secrets = Secrets::generate(&mut ChaCha20Rng::seed_from_u64(mix(seed ^ 3)));

@@ -1,6 +1,7 @@
 //! The simulator and, under the virtual clock, complete sessions.
 
 mod common;
+mod detours;
 mod faults;
 mod field;
 mod flood;

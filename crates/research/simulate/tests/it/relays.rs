@@ -689,6 +689,8 @@ fn fig7(seed: u64, later: u64, law: &str, relays: std::ops::Range<usize>) -> Rel
         cc: law.parse().unwrap(),
         // Packets of the size that every path has: a queue holds more than a few.
         max_datagram: 1200,
+        // The law's own rule.
+        detours: false,
         ..Config::default()
     };
     let mut net = Relayed::new(RelayedSpec {

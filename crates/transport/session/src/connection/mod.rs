@@ -15,6 +15,7 @@ mod carriers;
 mod copies;
 mod core;
 mod data;
+mod detours;
 mod lifecycle;
 mod outbox;
 mod packet;

@@ -370,10 +370,12 @@ impl Controller for Mpath {
     /// The direct path's only: the others have no slow start.
     fn set_window(&mut self, slot: Slot, window: f64, target: Target) -> bool {
         let floor = self.floor_of(slot);
-        let is_direct = Some(slot) == self.direct();
-        let path = self.slots.get_mut(slot).filter(|_| is_direct);
-        path.map(|path| path.set_window(window, target, floor))
-            .is_some()
+        // Proxied paths have no slow start.
+        let may = Some(slot) == self.direct() || target == Target::Unchanged;
+        let path = self.slots.get_mut(slot).filter(|_| may);
+        let set = path.map(|path| path.set_window(window, target, floor));
+        self.count();
+        set.is_some()
     }
 
     fn on_loss(&mut self, loss: &Loss) {

@@ -535,6 +535,16 @@ impl Core {
         self.paths.set_backup(now, index, backup);
     }
 
+    /// A path carries data only while no better one works, or not only then any more.
+    pub(super) fn set_standby(&mut self, now: Time, index: usize, standby: bool) {
+        self.paths.set_standby(now, index, standby);
+    }
+
+    /// A path's window is another, in packets.
+    pub(super) fn set_window(&mut self, now: Time, index: usize, window: f64) {
+        self.paths.set_window(now, index, window);
+    }
+
     /// Another header goes in front of a path's datagrams. With a grant for the way `back` the peer
     /// hears of it, and a path that was silent is asked whether it is now.
     pub(super) fn renew_relay(

@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use manyway_control::scheduler::Waiting;
-use manyway_control::{Controller, Outcome, PathVerdict, TimerEvent};
+use manyway_control::{Controller, Outcome, PathVerdict, Target, TimerEvent};
 use manyway_units::Time;
 use manyway_wire::{AckFrame, ConnectionId, PathId};
 use rand::CryptoRng;
@@ -94,6 +94,9 @@ pub(super) struct PathSet {
     order: PathOrder,
     /// Paths that carry data only while no other is active: their relay is leaving.
     backups: Vec<usize>,
+    /// Paths that carry data only while none but backups is active: the others have as much
+    /// without them.
+    standbys: Vec<usize>,
     /// Paths on carriers, oldest first.
     on_carriers: Vec<usize>,
     closed: VecDeque<PathStats>,
@@ -180,6 +183,7 @@ impl PathSet {
             by_id: BTreeMap::new(),
             order: PathOrder::default(),
             backups: Vec::new(),
+            standbys: Vec::new(),
             on_carriers: Vec::new(),
             closed: VecDeque::new(),
             stale: Vec::new(),
@@ -317,6 +321,7 @@ impl PathSet {
     /// Takes a path out for good.
     pub(super) fn close(&mut self, now: Time, index: usize) -> ClosedPath {
         self.backups.retain(|&other| other != index);
+        self.standbys.retain(|&other| other != index);
         self.order.remove(index);
         self.refresh_backups(now);
         let mut path = self.slab.remove(index);
@@ -573,6 +578,24 @@ impl PathSet {
     pub(super) fn window(&self, index: usize) -> f64 {
         let path = &self.slab[index];
         path.sender.window(self.controllers.of(path.transport()))
+    }
+
+    /// Whether a path is in slow start; one on a carrier never is, as far as is known.
+    pub(super) fn in_slow_start(&self, index: usize) -> bool {
+        let path = &self.slab[index];
+        let law = self.controllers.of(path.transport());
+        let sender = path.sender.windowed();
+        sender.is_some_and(|sender| law.in_slow_start(sender.slot()))
+    }
+
+    /// A path has another window, in packets, if the law lets it be set.
+    pub(super) fn set_window(&mut self, now: Time, index: usize, window: f64) {
+        let path = &self.slab[index];
+        if let Some(slot) = path.sender.windowed().map(|sender| sender.slot()) {
+            let law = self.controllers.of_mut(path.transport());
+            law.set_window(slot, window, Target::Unchanged);
+        }
+        self.refresh(now, index);
     }
 
     /// What the law thinks of a path.

@@ -96,6 +96,8 @@ pub(crate) struct Path {
     transport: PathTransport,
     /// Set on a path through a relay.
     relay: Option<RelayHeader>,
+    /// It carries data only while no better path works.
+    pub(super) standby: bool,
     pub(super) observer: Option<Box<dyn Observer>>,
 }
 
@@ -181,6 +183,7 @@ impl Path {
             copied: Cursor::default(),
             transport: new.transport,
             relay: new.relay,
+            standby: false,
             observer: None,
         }
     }
@@ -228,6 +231,11 @@ impl Path {
     /// The initiator's socket and relay, if the path leads through one.
     pub(crate) fn route(&self) -> Option<RelayRoute> {
         self.relay.as_ref()?.route
+    }
+
+    /// Whether it carries data only while no better path works.
+    pub(crate) fn is_on_standby(&self) -> bool {
+        self.standby
     }
 
     /// Whether nothing comes back on it any more.
@@ -751,7 +759,10 @@ impl Path {
             },
             target: carried.and_then(Carried::target),
             delivers: carried.and_then(Carried::rate),
-            state: self.state,
+            state: match self.state {
+                PathState::Active if self.standby => PathState::Standby,
+                state => state,
+            },
             rtt: self.sender.rtt().smoothed(),
             min_rtt: self.sender.rtt().min(),
             window,

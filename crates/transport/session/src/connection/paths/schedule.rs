@@ -57,9 +57,12 @@ impl PathSet {
         self.unsettled = self.unsettled - last + path.counted;
     }
 
-    /// Paths that are to be left have their place among the active ones only while there is no
-    /// other.
+    /// Paths on standby, and those that are to be left, have their place among the active ones only
+    /// while there is no other.
     pub(super) fn refresh_backups(&mut self, now: Time) {
+        for n in 0..self.standbys.len() {
+            self.place(now, self.standbys[n]);
+        }
         for n in 0..self.backups.len() {
             self.place(now, self.backups[n]);
         }
@@ -99,15 +102,31 @@ impl PathSet {
         &self.backups
     }
 
+    /// A path carries data only while none but backups is active, or not only then any more.
+    pub(crate) fn set_standby(&mut self, now: Time, index: usize, standby: bool) {
+        self.slab[index].standby = standby;
+        self.standbys.retain(|&other| other != index);
+        if standby {
+            self.standbys.push(index);
+        }
+        self.refresh(now, index);
+    }
+
     fn is_spared(&self, index: usize) -> bool {
-        let better = |other: usize| !self.backups.contains(&other);
-        self.backups.contains(&index) && self.order.active().any(better)
+        let last = |other: usize| self.backups.contains(&other);
+        let spare = |other: usize| last(other) || self.slab[other].standby;
+        match (last(index), self.slab[index].standby) {
+            (true, _) => self.order.active().any(|other| !last(other)),
+            (_, true) => self.order.active().any(|other| !spare(other)),
+            _ => false,
+        }
     }
 
     /// Whether another path than this one could carry what it carries.
     pub(crate) fn has_other(&self, index: usize) -> bool {
-        let backup = |&i: &usize| i != index && self.slab[i].state == PathState::Active;
-        self.order.active().any(|other| other != index) || self.backups.iter().any(backup)
+        let works = |&i: &usize| i != index && self.slab[i].state == PathState::Active;
+        let mut spare = self.backups.iter().chain(&self.standbys);
+        self.order.active().any(|other| other != index) || spare.any(works)
     }
 
     /// How many paths carry data.

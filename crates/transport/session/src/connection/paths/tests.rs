@@ -288,6 +288,36 @@ fn the_fastest_path_carries_data_and_backups_only_for_want_of_another() {
     assert_eq!(choose(&mut set), Some(fast));
 }
 
+#[test]
+fn a_path_on_standby_carries_data_if_no_other_works_and_before_backups() {
+    let mut set = set(true);
+    let direct = active(&mut set, 1, 3 * RTT);
+    let (spare, last) = (active(&mut set, 2, 2 * RTT), active(&mut set, 3, RTT));
+    let backlog = || Backlog {
+        unsent: 1 << 30,
+        unacked: 0,
+        credit: 1 << 30,
+    };
+    let choose = |set: &mut PathSet| set.choose(T0, backlog);
+    set.set_standby(T0, spare, true);
+    set.set_backup(T0, last, true);
+    assert_eq!((choose(&mut set), set.active_len()), (Some(direct), 1));
+    let state = |set: &PathSet, index: usize| set.stats_of(&set[index]).state;
+    assert_eq!(state(&set, spare), PathState::Standby);
+    set.stall(T0, direct);
+    set.refresh(T0, direct);
+    assert_eq!((choose(&mut set), set.active_len()), (Some(spare), 1));
+    set.stall(T0, spare);
+    set.refresh(T0, spare);
+    assert_eq!(choose(&mut set), Some(last));
+    assert_eq!(state(&set, spare), PathState::Stalled);
+    set.revive(spare);
+    set.revive(direct);
+    set.refresh(T0, direct);
+    set.set_standby(T0, spare, false);
+    assert_eq!((choose(&mut set), set.active_len()), (Some(spare), 2));
+}
+
 /// A path with the round-trip time RTT, one that takes three times as long, and a packet in flight
 /// on the latter.
 fn one_on_the_slow_path(scheduler: Scheduler) -> (PathSet, usize) {

@@ -19,6 +19,10 @@ use super::Traffic;
 /// whoever dialled it may dial again.
 const GIVE_UP_ALONE: u32 = 5;
 
+/// A path on standby is stalled after this many timeouts: after the last packets before it, nothing
+/// follows that could show the loss of one of them sooner.
+const SILENT_ON_STANDBY: u32 = 3;
+
 impl Traffic {
     /// Takes a path out for good, whether or not it leads through a relay; what was in flight on it
     /// is sent over the others.
@@ -104,6 +108,7 @@ impl Traffic {
         }
         self.core.refresh(now, index);
         self.observe(now, index, (before, acked.lost));
+        self.look_at_detours(now);
         Ok(())
     }
 
@@ -134,6 +139,8 @@ impl Traffic {
         if up {
             self.relayed.on_working(&paths[index]);
             self.carriers.on_path_up(now, paths);
+            self.detours.wake(now);
+            self.look_at_detours(now);
         }
     }
 
@@ -166,6 +173,8 @@ impl Traffic {
     fn stall(&mut self, now: Time, index: usize) {
         self.core.stall(now, index);
         self.relayed.on_stalled(now, &self.core.paths()[index]);
+        self.detours.wake(now);
+        self.look_at_detours(now);
     }
 
     pub(super) fn on_path_timer(&mut self, now: Time, index: usize) {
@@ -222,7 +231,10 @@ impl Traffic {
             return;
         }
         self.core.probe_silent(index);
-        if active && self.core.paths().has_other(index) {
+        let path = &self.core.paths()[index];
+        if path.is_on_standby() && path.sender().pto_count() < SILENT_ON_STANDBY {
+            self.core.send_again(index, usize::MAX);
+        } else if active && self.core.paths().has_other(index) {
             self.stall(now, index);
         } else {
             self.core.send_again(index, 2);

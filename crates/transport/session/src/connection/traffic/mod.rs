@@ -29,6 +29,7 @@ use crate::streams::Streams;
 
 use super::carriers::Carriers;
 use super::core::Core;
+use super::detours::Detours;
 use super::outbox::Change;
 use super::paths::{NewPath, Origin, Pairs, Path, PathTransport};
 use super::receive::Opened;
@@ -47,6 +48,7 @@ pub(super) struct Traffic {
     /// The listener's part in relays.
     consents: Consents,
     carriers: Carriers,
+    detours: Detours,
     transmitter: Transmitter,
     /// Decides which relays are tried, and how rates vary.
     choices: Pcg64Mcg,
@@ -83,6 +85,7 @@ impl Traffic {
             relayed,
             consents: Consents::new(in_all),
             carriers: Carriers::new(config),
+            detours: Detours::new(now, config),
             transmitter: Transmitter::new(initiator, established.sealer),
             choices,
         };

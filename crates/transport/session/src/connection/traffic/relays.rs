@@ -12,6 +12,7 @@ use crate::event::PathDownReason;
 use crate::relays::{Fresh, RelayAccess, RelayRoute};
 
 use super::super::core::Core;
+use super::super::detours::Change;
 use super::super::paths::PathTransport;
 use super::super::relayed::{Action, View};
 use super::super::violation::Violation;
@@ -54,6 +55,16 @@ impl Traffic {
         };
         let index = self.core.open_path(now, new);
         self.core.set_backup(now, index, backup);
+    }
+
+    /// Whether paths through relays help, if it is time to look at that.
+    pub(super) fn look_at_detours(&mut self, now: Time) {
+        for change in self.detours.look(now, &view(&self.core)) {
+            match change {
+                Change::Standby(index, standby) => self.core.set_standby(now, index, standby),
+                Change::Window(index, window) => self.core.set_window(now, index, window),
+            }
+        }
     }
 
     /// Looks at what has happened to relays; costs nothing if that is nothing.

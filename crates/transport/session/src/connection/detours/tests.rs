@@ -1,0 +1,183 @@
+use super::*;
+
+const STEP: Duration = Duration::from_millis(20);
+const RTT: Duration = Duration::from_millis(40);
+
+/// What paths carry, in bytes per step: the direct ones alone, all together, and the relays' part
+/// of that.
+#[derive(Copy, Clone)]
+struct Carries {
+    direct: u64,
+    all: u64,
+    relays: u64,
+}
+
+/// A transfer over such paths.
+struct Transfer {
+    worth: Worth,
+    seen: Seen,
+    windows: Vec<Windows>,
+}
+
+impl Transfer {
+    fn new() -> Self {
+        let seen = Seen {
+            now: Time::ZERO,
+            unsatisfied: true,
+            delivered: 0,
+            relayed: 0,
+            direct: Some(true),
+            relays: Some(true),
+            direct_rtt: RTT,
+            rtt: RTT,
+        };
+        Self {
+            worth: Worth::new(Time::ZERO),
+            seen,
+            windows: Vec::new(),
+        }
+    }
+
+    /// The relays' part of what is carried in this time.
+    fn run(&mut self, time: Duration, carries: Carries) -> f64 {
+        let (delivered, relayed) = (self.seen.delivered, self.seen.relayed);
+        let end = self.seen.now + time;
+        while self.seen.now < end {
+            self.seen.now += STEP;
+            let used = match self.seen.direct {
+                Some(_) => self.worth.uses_relays(),
+                None => true,
+            };
+            self.seen.delivered += if used { carries.all } else { carries.direct };
+            self.seen.relayed += if used { carries.relays } else { 0 };
+            self.windows.extend(self.worth.look(&self.seen));
+        }
+        (self.seen.relayed - relayed) as f64 / (self.seen.delivered - delivered) as f64
+    }
+}
+
+const SHARED: Carries = Carries {
+    direct: 10_000,
+    all: 10_000,
+    relays: 5_000,
+};
+const APART: Carries = Carries {
+    direct: 10_000,
+    all: 20_000,
+    relays: 10_000,
+};
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[test]
+fn relays_behind_the_direct_paths_bottleneck_carry_next_to_nothing() {
+    let mut transfer = Transfer::new();
+    let first = transfer.run(seconds(60), SHARED);
+    assert!(first < 0.02, "{first}");
+    assert!(!transfer.worth.uses_relays());
+    // However long it takes.
+    let later = transfer.run(seconds(3600), SHARED);
+    assert!(later > 0.0 && later < 0.02, "{later}");
+}
+
+#[test]
+fn relays_that_add_something_are_used_but_for_a_look_now_and_then() {
+    let mut transfer = Transfer::new();
+    let share = transfer.run(seconds(60), APART);
+    assert!(share > 0.48, "{share}");
+    let share = transfer.run(seconds(600), APART);
+    assert!(share > 0.495, "{share}");
+    // They are dropped soon after they have become useless, though not at once.
+    let share = transfer.run(seconds(200), SHARED);
+    assert!(share < 0.35, "{share}");
+    assert!(!transfer.worth.uses_relays());
+}
+
+/// The direct paths fall to a third, which the relays aren't behind.
+#[test]
+fn relays_are_tried_early_if_the_direct_paths_have_less_than_before() {
+    let mut transfer = Transfer::new();
+    transfer.run(seconds(300), SHARED);
+    let fallen = Carries {
+        direct: 3_000,
+        all: 8_000,
+        relays: 5_000,
+    };
+    let share = transfer.run(seconds(10), fallen);
+    assert!(share > 0.4, "{share}");
+    assert!(transfer.worth.uses_relays());
+}
+
+#[test]
+fn without_a_direct_path_relays_are_used_and_not_put_aside_at_once_when_one_comes() {
+    let mut transfer = Transfer::new();
+    transfer.run(seconds(30), SHARED);
+    assert!(!transfer.worth.uses_relays());
+    transfer.seen.direct = None;
+    transfer.run(seconds(10), SHARED);
+    assert!(transfer.worth.uses_relays());
+    transfer.seen.direct = Some(true);
+    transfer.run(seconds(2), SHARED);
+    assert!(transfer.worth.uses_relays());
+    transfer.run(seconds(10), SHARED);
+    assert!(!transfer.worth.uses_relays());
+}
+
+#[test]
+fn a_new_relay_is_tried_within_the_budget() {
+    let mut transfer = Transfer::new();
+    transfer.run(seconds(200), SHARED);
+    assert!(!transfer.worth.uses_relays());
+    transfer.worth.on_new_relay(transfer.seen.now);
+    transfer.run(seconds(5), APART);
+    assert!(transfer.worth.uses_relays());
+    // Whoever brings new ones all the time doesn't make others carry everything.
+    let mut transfer = Transfer::new();
+    let (mut relayed, mut all) = (0.0, 0.0);
+    for _ in 0..600 {
+        transfer.worth.on_new_relay(transfer.seen.now);
+        relayed += transfer.run(seconds(1), SHARED);
+        all += 1.0;
+    }
+    assert!(relayed / all < 0.04, "{}", relayed / all);
+}
+
+#[test]
+fn nothing_is_learned_while_there_is_nothing_to_send() {
+    let mut transfer = Transfer::new();
+    transfer.seen.unsatisfied = false;
+    transfer.run(seconds(60), SHARED);
+    assert!(transfer.windows.is_empty() && !transfer.worth.uses_relays());
+}
+
+/// Relays of a law that gives them a share slowly aren't judged before they have one.
+#[test]
+fn relays_that_carry_little_are_let_be() {
+    let mut transfer = Transfer::new();
+    let slow = Carries {
+        direct: 10_000,
+        all: 10_000,
+        relays: 300,
+    };
+    transfer.run(seconds(120), slow);
+    assert!(transfer.worth.uses_relays());
+    transfer.run(seconds(5), SHARED);
+    assert!(!transfer.worth.uses_relays());
+}
+
+#[test]
+fn windows_are_noted_before_a_trial_and_restored_after_it() {
+    let mut transfer = Transfer::new();
+    transfer.run(seconds(10), SHARED);
+    assert_eq!(
+        transfer.windows,
+        [
+            Windows::Note,
+            Windows::Restore(3),
+            Windows::Restore(2),
+            Windows::Restore(1),
+        ]
+    );
+}

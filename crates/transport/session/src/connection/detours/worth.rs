@@ -1,0 +1,322 @@
+//! Whether relays are worth their use: what all paths deliver with them, and what the direct ones
+//! deliver alone, in turn.
+//!
+//! It sees sums only, and never a path.
+
+use std::time::Duration;
+
+use manyway_units::Time;
+
+use super::rates::{Measure, Rates};
+
+/// Relays that carry a smaller part of all aren't judged: it's no use, and costs nothing.
+const SMALL: f64 = 0.04;
+/// They have to add at least this part of what the direct paths have alone.
+const LEAST: f64 = 0.03;
+/// It is that if it is so many standard errors more, …
+const UNSURE: f64 = 0.5;
+/// … and needs no second look if it is so many.
+const SURE: f64 = 5.0;
+/// While the relays are in use, this part of what all paths have is the most that the direct ones
+/// need to have for relays to add something without any doubt.
+const PLAIN: f64 = 0.85;
+/// What is known of their gain counts so much less with each new measurement.
+const MEMORY: f64 = 0.7;
+/// Paths settle for so many round trips at least once others come or go, …
+const SETTLE_ROUNDS: u32 = 6;
+/// … and until slow start is over, but not for more than so many, …
+const SETTLE_ROUNDS_MOST: u32 = 16;
+/// … and this long.
+const SETTLE: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(3)];
+/// A gain found for the first time is looked at again after this long, …
+const CONFIRM: Duration = Duration::from_secs(3);
+/// … and one that was found again after this long, then twice as long, …
+const USED: Duration = Duration::from_secs(10);
+/// … and relays that add nothing after this long, then twice as long, …
+const SPARE: Duration = Duration::from_secs(15);
+/// … and so on up to this.
+const LONGEST: Duration = Duration::from_secs(120);
+/// Trials that find nothing take at most this part of all bytes, the first one aside.
+const BUDGET: f64 = 0.025;
+/// If the direct paths have less than this part of what they had when the relays were found
+/// useless, the relays are tried early, …
+const FALLEN: f64 = 0.7;
+/// … and below this one all is forgotten, what trials have cost included.
+const CHANGED: f64 = 0.5;
+/// The direct paths' windows are raised in so many steps, a round trip apart, so that no burst fills
+/// a queue.
+const STEPS: u32 = 3;
+/// No trial is earlier after the one before than this.
+const EARLIEST: Duration = Duration::from_secs(5);
+
+/// What there is to see at a time.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Seen {
+    pub(super) now: Time,
+    /// There is more to send than has left.
+    pub(super) unsatisfied: bool,
+    /// Stream bytes that have arrived, each counted once.
+    pub(super) delivered: u64,
+    /// Bytes that have arrived through relays.
+    pub(super) relayed: u64,
+    /// Direct paths, and whether the slow start of each is over; `None` if none works.
+    pub(super) direct: Option<bool>,
+    /// The same for paths through relays.
+    pub(super) relays: Option<bool>,
+    /// The longest round trip of a direct path, and of any.
+    pub(super) direct_rtt: Duration,
+    pub(super) rtt: Duration,
+}
+
+/// What is done at a time, and until when.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The direct paths alone, to see what they have.
+    Alone,
+    /// All paths, to see what they have.
+    All,
+    /// The relays add something: they are in use, and looked at again then.
+    Used(Time),
+    /// The relays add nothing: they are kept for want of others, and tried again then.
+    Spare(Time),
+}
+
+/// What is to be done about the direct paths' windows.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Windows {
+    /// Note them: the relays come into use.
+    Note,
+    /// Raise them towards what was noted, the last of so many times: the relays are out of use, and
+    /// have nothing under way.
+    Restore(u32),
+}
+
+/// What is known of the worth of relays.
+#[derive(Debug)]
+pub(super) struct Worth {
+    phase: Phase,
+    since: Time,
+    measure: Option<Measure>,
+    /// What the direct paths had alone when that was last measured.
+    alone: Option<Rates>,
+    /// What all paths had when that was last measured.
+    all: Option<Rates>,
+    gain: Gain,
+    /// The relays are out of use, and the direct paths' windows still have to be raised so often.
+    restores: u32,
+    /// The last outcome: the relays add something. And how many times in a row it was that.
+    used: bool,
+    same: u32,
+    /// Bytes that relays carried in trials that found nothing, in all of them and the last one.
+    spent: u64,
+    last: u64,
+    /// Bytes delivered when `spent` was 0, and relayed ones when the phase began.
+    from: u64,
+    relayed: u64,
+}
+
+/// The relays' gain as a part of what the direct paths have: a mean, weighted by how sure each
+/// measurement is.
+#[derive(Copy, Clone, Debug, Default)]
+struct Gain {
+    weight: f64,
+    sum: f64,
+}
+
+impl Gain {
+    fn add(&mut self, gain: f64, error: f64) {
+        let weight = 1.0 / (error * error);
+        self.weight = MEMORY * self.weight + weight;
+        self.sum = MEMORY * self.sum + weight * gain;
+    }
+
+    /// Whether there is one, so many standard errors above what is asked at least.
+    fn is_material(&self, errors: f64) -> bool {
+        self.weight > 0.0 && self.sum / self.weight > LEAST + errors / self.weight.sqrt()
+    }
+}
+
+impl Worth {
+    pub(super) fn new(now: Time) -> Self {
+        Self {
+            phase: Phase::Alone,
+            since: now,
+            measure: None,
+            alone: None,
+            all: None,
+            gain: Gain::default(),
+            restores: 0,
+            used: false,
+            same: 0,
+            spent: 0,
+            last: 0,
+            from: 0,
+            relayed: 0,
+        }
+    }
+
+    /// Whether relays carry data.
+    pub(super) fn uses_relays(&self) -> bool {
+        matches!(self.phase, Phase::All | Phase::Used(_))
+    }
+
+    /// There is a relay that wasn't there before: what is known of the others says nothing of it.
+    pub(super) fn on_new_relay(&mut self, now: Time) {
+        if let Phase::Spare(at) = &mut self.phase {
+            *at = now.min(*at);
+            (self.gain, self.same) = (Gain::default(), 0);
+        }
+    }
+
+    /// Takes what there is to see now into account; called often while there is something to send.
+    pub(super) fn look(&mut self, seen: &Seen) -> Option<Windows> {
+        let before = self.uses_relays();
+        self.go_on(seen);
+        let after = self.uses_relays();
+        if after {
+            self.restores = 0;
+        } else if before {
+            self.restores = STEPS;
+        }
+        let done = STEPS - self.restores;
+        let next = self.since + seen.rtt * (3 + 2 * done) / 2;
+        if self.restores > 0 && seen.now >= next {
+            self.restores -= 1;
+            return Some(Windows::Restore(self.restores + 1));
+        }
+        (after && !before).then_some(Windows::Note)
+    }
+
+    fn go_on(&mut self, seen: &Seen) {
+        match (seen.direct, seen.relays) {
+            (None, _) => {
+                // What carries is used. Those who come aren't interrupted at once.
+                (self.gain, self.same, self.all) = (Gain::default(), 0, None);
+                return self.enter(Phase::Used(seen.now + CONFIRM), seen);
+            }
+            (Some(_), None) => return self.enter(Phase::Alone, seen),
+            _ => {}
+        }
+        match self.phase {
+            Phase::Alone | Phase::All if !seen.unsatisfied => self.enter(self.phase, seen),
+            Phase::Alone => {
+                if let Some(rates) = self.measured(seen) {
+                    self.alone = Some(rates);
+                    self.enter(Phase::All, seen);
+                }
+            }
+            Phase::All => {
+                if let Some(rates) = self.measured(seen) {
+                    self.judge(seen, &rates);
+                }
+            }
+            Phase::Used(at) => self.use_on(seen, at),
+            Phase::Spare(at) => self.spare_on(seen, at),
+        }
+    }
+
+    fn enter(&mut self, phase: Phase, seen: &Seen) {
+        (self.phase, self.since, self.measure) = (phase, seen.now, None);
+        self.relayed = seen.relayed;
+    }
+
+    /// What paths have that were begun with, once they have settled and that was measured.
+    fn measured(&mut self, seen: &Seen) -> Option<Rates> {
+        let (settled, rtt) = match self.phase {
+            Phase::Alone => (seen.direct, seen.direct_rtt),
+            _ => (seen.relays, seen.rtt),
+        };
+        let Some(measure) = &mut self.measure else {
+            let [shortest, longest] = SETTLE;
+            // What others had under way arrives within a round trip of theirs.
+            let least = (SETTLE_ROUNDS * rtt)
+                .max(2 * seen.rtt)
+                .clamp(shortest, longest);
+            let most = (SETTLE_ROUNDS_MOST * rtt).clamp(10 * shortest, longest);
+            let after = seen.now.since(self.since);
+            if after >= most || after >= least && settled == Some(true) {
+                self.measure = Some(Measure::new(seen, rtt));
+            }
+            return None;
+        };
+        // The less there is without relays, the sooner they are back.
+        let so_far = measure.so_far(seen).filter(|so_far| {
+            let all = self.all.filter(|_| self.phase == Phase::Alone);
+            all.is_some_and(|all| so_far.rate < PLAIN * all.rate)
+        });
+        measure.take(seen).or(so_far)
+    }
+
+    fn judge(&mut self, seen: &Seen, all: &Rates) {
+        let Some(alone) = self.alone.filter(|_| all.relayed >= SMALL) else {
+            self.measure = None;
+            return;
+        };
+        let gain = all.rate / alone.rate.max(1.0) - 1.0;
+        self.gain.add(gain, all.error.hypot(alone.error));
+        let cost = seen.relayed.saturating_sub(self.relayed);
+        let now = seen.now;
+        let same = match self.gain.is_material(UNSURE) == self.used {
+            true => self.same,
+            false => 0,
+        };
+        let pause = |first: Duration, n: u32| (first * (1 << n.min(4))).min(LONGEST);
+        self.all = Some(*all);
+        let phase = match self.gain.is_material(UNSURE) {
+            true if same == 0 && !self.gain.is_material(SURE) => Phase::Used(now + CONFIRM),
+            true => Phase::Used(now + pause(USED, same)),
+            false => {
+                self.spent += cost;
+                self.last = cost;
+                Phase::Spare(now + pause(SPARE, same))
+            }
+        };
+        self.used = matches!(phase, Phase::Used(_));
+        self.same = same + 1;
+        self.enter(phase, seen);
+    }
+
+    fn use_on(&mut self, seen: &Seen, at: Time) {
+        let measure = self
+            .measure
+            .get_or_insert_with(|| Measure::new(seen, seen.rtt));
+        if seen.now < at || !seen.unsatisfied {
+            return;
+        }
+        match measure.relayed(seen) >= SMALL {
+            true => self.enter(Phase::Alone, seen),
+            false => self.enter(Phase::Used(seen.now + USED), seen),
+        }
+    }
+
+    fn spare_on(&mut self, seen: &Seen, at: Time) {
+        let Some(measure) = &mut self.measure else {
+            self.measure = Some(Measure::new(seen, seen.direct_rtt));
+            return;
+        };
+        if !seen.unsatisfied {
+            self.measure = None;
+            return;
+        }
+        let Some(rates) = measure.take(seen) else {
+            return;
+        };
+        self.measure = None;
+        let part = self
+            .alone
+            .map_or(1.0, |alone| rates.rate / alone.rate.max(1.0));
+        let early = seen.now >= self.since + EARLIEST;
+        if part < CHANGED && early {
+            (self.spent, self.last, self.from) = (0, 0, seen.delivered);
+            (self.gain, self.same) = (Gain::default(), 0);
+        }
+        let due = seen.now >= at || part < FALLEN && early;
+        let total = seen.delivered.saturating_sub(self.from) as f64;
+        let affordable = (self.spent + self.last) as f64 <= BUDGET * total || self.spent == 0;
+        if due && affordable {
+            // What the direct paths have by now is known.
+            self.alone = Some(rates);
+            self.enter(Phase::All, seen);
+        }
+    }
+}
