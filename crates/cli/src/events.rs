@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use manyway::{Connection, Event, PathDownReason, PathEvent, PathId, PathState, PickReason, Rate};
+use manyway::{Connection, Event, PathDownReason, PathEvent, PathId, PickReason, Rate};
 use tokio::time::Instant;
 use tracing::{debug, info};
 
@@ -56,7 +56,7 @@ type Working = BTreeMap<PathId, u64>;
 fn working(connection: &Connection) -> Working {
     let paths = connection.stats().paths.into_iter();
     paths
-        .filter(|path| path.state == PathState::Active)
+        .filter(|path| path.state.works())
         .map(|path| (path.id, path.bytes_received))
         .collect()
 }

@@ -10,8 +10,7 @@ use std::fs;
 use std::net::SocketAddr;
 
 use manyway::{
-    CarrierKind, Connection, Endpoint, PathPair, PathProblem, PathState, PathStats, ProblemKind,
-    Ticket,
+    CarrierKind, Connection, Endpoint, PathPair, PathProblem, PathStats, ProblemKind, Ticket,
 };
 use manyway_os::udp::{RECEIVE_BUFFER, SEND_BUFFER, udp_socket};
 use manyway_units::ByteSize;
@@ -198,7 +197,7 @@ async fn pairs(
     ticket: &Ticket,
 ) -> anyhow::Result<()> {
     let stats = connection.stats();
-    let active = || stats.paths.iter().filter(|p| p.state == PathState::Active);
+    let active = || stats.paths.iter().filter(|p| p.state.works());
     let pairs = endpoint.foresee(&ticket.addresses).await?;
     for (name, pairs) in by_interface(pairs, |(pair, _)| pair) {
         let used = active().any(|path| path.name == name);

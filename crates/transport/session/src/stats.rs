@@ -43,6 +43,13 @@ pub enum PathState {
     Closed,
 }
 
+impl PathState {
+    /// Whether packets get through, as far as is known, and data may be sent.
+    pub fn works(self) -> bool {
+        matches!(self, PathState::Active | PathState::Standby)
+    }
+}
+
 /// What carries a path's packets.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum CarrierKind {

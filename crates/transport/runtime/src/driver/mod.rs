@@ -20,9 +20,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use manyway_session::{
-    self as session, Ecn, Incoming, Local, LocalId, PathState, SendErrorKind, Transmit,
-};
+use manyway_session::{self as session, Ecn, Incoming, Local, LocalId, SendErrorKind, Transmit};
 use manyway_units::Time;
 use quinn_udp::EcnCodepoint;
 
@@ -424,7 +422,7 @@ fn working(state: &mut State) -> BTreeSet<String> {
     let handles = state.slots.keys();
     let stats = handles.filter_map(|&handle| state.session.stats(handle));
     let paths = stats.flat_map(|stats| stats.paths);
-    let active = paths.filter(|path| path.state == PathState::Active);
+    let active = paths.filter(|path| path.state.works());
     active.map(|path| path.name).collect()
 }
 

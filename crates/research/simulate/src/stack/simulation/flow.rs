@@ -245,7 +245,7 @@ impl Running {
             stats.packets_lost += path.packets_lost;
             stats.loss_events += path.loss_events;
             stats.timeouts += path.timeouts;
-            if matches!(path.state, PathState::Active | PathState::Stalled) {
+            if path.state.works() || path.state == PathState::Stalled {
                 seen[n].path = Some(path);
             }
         }
