@@ -12,6 +12,9 @@ use serde::de::{self, Deserialize, Deserializer, Visitor};
 /// The longest time that a scenario may speak of: a year.
 const MAX_TIME: Duration = Duration::from_secs(365 * 86_400);
 
+/// The highest rate that a scenario may speak of, in bits/s, which is also a link's.
+const MAX_RATE: f64 = 10e12;
+
 macro_rules! quantity {
     (
         $(#[$meta:meta])*
@@ -45,10 +48,16 @@ macro_rules! quantity {
 }
 
 quantity!(
-    /// A transmission rate: `"20 Mbps"`.
+    /// A transmission rate: `"20 Mbps"`. At most 10 Tbps.
     Bandwidth(Rate), "rate", ["20 Mbps", "1.5 Gbps", "800 kbps", "2 MB/s"],
     r"^\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s*([kKmMgGtT]i?)?(bps|bit/s|b/s|Bps|B/s|byte/s)\s*$",
-    |text| text.parse().map_err(to_text)
+    |text| {
+        let rate: Rate = text.parse().map_err(to_text)?;
+        match rate.bits_per_sec() <= MAX_RATE {
+            true => Ok(rate),
+            false => Err(format!("{text:?} is too fast: a scenario's rates are at most 10 Tbps")),
+        }
+    }
 );
 
 quantity!(
@@ -355,6 +364,15 @@ mod tests {
             read::<Bytes>("1500").unwrap_err(),
             "\"1500\" has no unit: write \"1500 B\", or use kB, MB, KiB, …"
         );
+    }
+
+    #[test]
+    fn rates_are_bounded() {
+        assert!(read::<Bandwidth>("10 Tbps").is_ok());
+        for text in ["10.1 Tbps", "2 TB/s", "99999999999999999999999999 Tbps"] {
+            let error = read::<Bandwidth>(text).unwrap_err();
+            assert!(error.contains("at most 10 Tbps"), "{error}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use indexmap::{IndexMap, IndexSet};
 use manyway_fluid::Method;
-use manyway_fluid::run::{Epoch as FluidEpoch, FluidRun};
+use manyway_fluid::run::{Epoch as FluidEpoch, FluidRun, Rest};
 use manyway_scenario::Experiment;
 use manyway_units::Time;
 use serde::Serialize;
@@ -148,8 +148,9 @@ impl Report {
             let payload = (size - f64::from(sender.headers)) / size;
             let epochs = run.epochs.iter().map(|epoch| {
                 let at = epoch.subflows.iter().position(|is| *is == (flow, path));
-                let rates = epoch.rest.as_ref().map(|rest| &rest.rates_bps);
-                let rate = at.zip(rates).map(|(at, rates)| rates[at] * payload);
+                let arriving =
+                    |(at, rest): (usize, &Rest)| rest.rates_bps[at] * rest.kept[at] * payload;
+                let rate = at.zip(epoch.rest.as_ref()).map(arriving);
                 (epoch.times.0..epoch.times.1, rate)
             });
             over_time(&parts[part], epochs)

@@ -25,6 +25,12 @@ fn rates() {
         assert_eq!(field, "rate");
         assert!(message.ends_with("choose at least 1 bps (to cut a link off, take it down)"));
     }
+    let rate = Rate::from_mbps(10_000_000.0);
+    assert_eq!(LinkConfig { rate, ..plain() }.validate(), Ok(()));
+    let rate = Rate::from_mbps(10_000_001.0);
+    let (field, message) = error(LinkConfig { rate, ..plain() });
+    assert_eq!(field, "rate");
+    assert!(message.ends_with("choose at most 10 Tbps"), "{message}");
 }
 
 #[test]

@@ -184,6 +184,7 @@ impl EpochRun<'_> {
         let found = model.equilibrium();
         Rest {
             rates_bps: self.reduced.bits(&found.rates),
+            kept: self.reduced.all_kept(Some(&found.prices)),
             prices: self.reduced.named(&found.prices),
             residual: found.residual,
             converged: found.converged,
@@ -214,6 +215,7 @@ impl EpochRun<'_> {
                 .zip(sizes)
                 .map(|(rate, size)| rate / size)
                 .collect(),
+            kept: self.reduced.all_kept(None),
             prices: self.reduced.named(&best.prices),
             residual: best.certificate.residual,
             converged: true,
@@ -247,6 +249,7 @@ impl EpochRun<'_> {
             end_prices,
             rest: rest.map(|rest| Rest {
                 rates_bps: each(&rest.rates_bps),
+                kept: each(&rest.kept),
                 ..rest
             }),
             subflows: subflows

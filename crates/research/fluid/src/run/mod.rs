@@ -104,6 +104,8 @@ pub struct Epoch {
 pub struct Rest {
     /// Rate of each of [`Epoch::subflows`], bits/s with headers.
     pub rates_bps: Vec<f64>,
+    /// The share of each that gets through; the rest is lost.
+    pub kept: Vec<f64>,
     /// Price of each of [`FluidRun::links`].
     pub prices: Vec<f64>,
     /// How well the conditions for it hold: [`crate::Equilibrium::residual`], for wVegas

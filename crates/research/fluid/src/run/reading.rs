@@ -14,6 +14,8 @@ pub(super) struct Reading {
     pub(super) rtts: Vec<f64>,
     /// By link.
     pub(super) prices: Vec<f64>,
+    /// Prices are shares of packets that links lose, not delays.
+    pub(super) prices_are_losses: bool,
 }
 
 /// A system of equations whose states can be read.
@@ -34,6 +36,7 @@ impl Fluid for LossModel<'_> {
             rates,
             rtts,
             prices: self.prices(state),
+            prices_are_losses: true,
         }
     }
 }
@@ -53,6 +56,7 @@ impl Fluid for DelayModel {
             rates: self.rates(state),
             rtts,
             prices,
+            prices_are_losses: false,
         }
     }
 }

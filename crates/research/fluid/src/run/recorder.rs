@@ -13,8 +13,8 @@ use crate::dynamics::Step;
 pub struct FluidFlow {
     /// Its name.
     pub name: String,
-    /// Rate without headers over the measured time, or the part of it in which the flow was active,
-    /// in bits/s.
+    /// Rate of what arrives, without headers, over the measured time, or the part of it in which
+    /// the flow was active, in bits/s.
     pub goodput_bps: f64,
     /// Each subflow.
     pub subflows: Vec<FluidSubflow>,
@@ -25,7 +25,7 @@ pub struct FluidFlow {
 pub struct FluidSubflow {
     /// Its path's name.
     pub path: String,
-    /// Rate without headers, in bits/s, as the flow's.
+    /// Rate of what arrives, without headers, in bits/s, as the flow's.
     pub goodput_bps: f64,
     /// The same in each named span, over the whole of it.
     pub spans_bps: Vec<f64>,
@@ -108,7 +108,7 @@ const GAUSS: [(f64, f64); 3] = [
 #[derive(Debug, Clone, Default)]
 struct Subflow {
     measured: Total,
-    /// Packets in each span.
+    /// Packets that arrive in each span.
     spans: Vec<f64>,
     /// Since the last sample.
     sample: Total,
@@ -118,7 +118,10 @@ struct Subflow {
 #[derive(Debug, Clone, Copy, Default)]
 struct Total {
     seconds: f64,
+    /// Sent …
     packets: f64,
+    /// … and not lost.
+    arrived: f64,
     window: f64,
     rtt: f64,
     price: f64,
@@ -128,6 +131,7 @@ impl Total {
     fn add(&mut self, other: &Total) {
         self.seconds += other.seconds;
         self.packets += other.packets;
+        self.arrived += other.arrived;
         self.window += other.window;
         self.rtt += other.rtt;
         self.price += other.price;
@@ -220,11 +224,16 @@ impl<'a> Recorder<'a> {
             for (node, weight) in GAUSS {
                 let reading = read(from + node * (to - from) - epoch);
                 let q = reduced.network.route_prices(&reading.prices);
-                for (r, sum) in sums.iter_mut().enumerate() {
+                let losses = reading.prices_are_losses.then_some(&reading.prices[..]);
+                for (r, (sum, (_, route))) in
+                    sums.iter_mut().zip(reduced.network.routes()).enumerate()
+                {
                     let part = weight * (to - from);
+                    let kept = reduced.kept(r, &route.links, losses);
                     sum.add(&Total {
                         seconds: part,
                         packets: part * reading.rates[r],
+                        arrived: part * reading.rates[r] * kept,
                         window: part * reading.windows[r],
                         rtt: part * reading.rtts[r],
                         price: part * (q[r] + reduced.losses[r]),
@@ -293,7 +302,7 @@ impl<'a> Recorder<'a> {
                 .zip(&self.spans)
                 .filter(|(_, span)| within(**span))
             {
-                *packets += sum.packets;
+                *packets += sum.arrived;
             }
             subflow.sample.add(sum);
             let bits = sum.packets * packet * self.classes[class].size();
@@ -330,7 +339,7 @@ impl<'a> Recorder<'a> {
                 };
                 values.push(match quantity {
                     Quantity::Rate => match &self.subflows[index].sample {
-                        total if total.seconds > 0.0 => total.packets / self.interval,
+                        total if total.seconds > 0.0 => total.arrived / self.interval,
                         _ => f64::NAN,
                     },
                     Quantity::Window => now(|reading| &reading.windows),
@@ -385,7 +394,7 @@ impl<'a> Recorder<'a> {
             FluidSubflow {
                 path: self.experiment.topology.paths[path].name.clone(),
                 goodput_bps: if active > 0.0 {
-                    total.packets * payload / active
+                    total.arrived * payload / active
                 } else {
                     0.0
                 },

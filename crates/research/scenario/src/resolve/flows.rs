@@ -408,6 +408,12 @@ impl Context<'_> {
                 &key,
                 format!("{who} would start at {start}, but the run ends at {end}"),
             );
+        } else if latest >= self.duration {
+            let end = shown(self.duration);
+            self.checks.report(
+                &self.key.join("start_spread"),
+                format!("{who} may start at {latest_shown}, but the run ends at {end}"),
+            );
         }
     }
 
