@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use manyway_network::Link;
+use manyway_network::{Link, Packet};
 use manyway_units::Time;
 
 use crate::traffic::Traffic;
@@ -80,15 +80,15 @@ impl Forwarder {
         let now = self.now();
         let wire_bytes = u32::try_from(payload.len()).unwrap_or(u32::MAX);
         let mut traffic = lock(&self.traffic);
-        let first = traffic.next_arrival();
+        let first = traffic.next_due();
         let datagram = Datagram {
             payload: payload.into(),
             exit,
         };
         let bytes = wire_bytes.saturating_add(self.header_bytes);
-        traffic.offer(now, route, bytes, datagram);
+        traffic.offer(now, route, Packet::new(bytes), datagram);
         // If another one arrives earlier, the forwarding thread waits for that one already.
-        let wake = traffic.next_arrival() != first;
+        let wake = traffic.next_due() != first;
         drop(traffic);
         if wake {
             self.changed.notify_one();
@@ -100,7 +100,7 @@ impl Forwarder {
         let mut traffic = lock(&self.traffic);
         while !self.stopped() {
             let now = self.now();
-            traffic = match traffic.next_arrival() {
+            traffic = match traffic.next_due() {
                 None => self
                     .changed
                     .wait(traffic)

@@ -16,6 +16,8 @@ const OFFERS: usize = 10_000;
 const PACKET: Packet = Packet {
     bytes: 1500,
     ecn: true,
+    flow: 0,
+    class: 0,
 };
 
 fn sixty_mbps() -> LinkConfig {

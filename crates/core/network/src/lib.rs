@@ -3,10 +3,12 @@
 //!
 //! This crate owns the vocabulary of links and queues ([`LinkConfig`], [`Queue`], [`Loss`],
 //! [`Timetable`]) and the model behind it. [`Link`] answers one question: a packet of so many bytes
-//! enters now, when does it come out, if at all? The crate does no I/O, reads no clock and moves no
+//! enters now, when does it come out, if at all? (Queues that decide when packets leave them answer
+//! later.) The crate does no I/O, reads no clock and moves no
 //! packets: the simulator does that under a virtual clock, `manyway-testbed` under the wall clock.
 
 mod config;
+mod held_back;
 mod invalid;
 mod link;
 mod loss;
@@ -21,12 +23,13 @@ mod trace;
 mod varying;
 
 pub use config::{Late, LinkConfig, LinkState};
+pub use held_back::HeldBack;
 pub use invalid::InvalidLink;
 pub use link::Link;
 pub use loss::Loss;
-pub use packet::{DropReason, Packet, Verdict};
+pub use packet::{DropReason, Packet, Ticket, Verdict};
 pub use policer::Policer;
-pub use queue::{Limit, Queue, Red};
+pub use queue::{CLASSES, CoDel, Drr, FqCoDel, Limit, Pie, Priority, Queue, Red};
 pub use stats::LinkStats;
 pub use timetable::{Change, Timetable};
 pub use topology::{InvalidTopology, NamedLink, Part, PathSpec, Topology};

@@ -9,16 +9,31 @@ pub struct Packet {
     pub bytes: u32,
     /// Whether it is ECN-capable: a queue may mark it rather than drop it.
     pub ecn: bool,
+    /// Whose it is: queues that serve flows in turn tell them apart by this number.
+    pub flow: u32,
+    /// Its class, from 0, the lowest, to 7, for queues with priorities.
+    pub class: u8,
 }
 
 impl Packet {
-    /// A packet that is not ECN-capable.
+    /// A packet of flow 0 in the lowest class that is not ECN-capable.
     pub const fn new(bytes: u32) -> Self {
-        Self { bytes, ecn: false }
+        Self {
+            bytes,
+            ecn: false,
+            flow: 0,
+            class: 0,
+        }
     }
 }
 
-/// What becomes of a packet, known as soon as it is offered.
+/// The number of a packet that waits in a queue which decides only when packets leave it: as small
+/// as possible, and another packet's once the link has decided about this one.
+#[derive(Debug, Copy, Clone, PartialEq, Eq, Hash)]
+pub struct Ticket(pub u32);
+
+/// What becomes of a packet: known as soon as it is offered, but for queues that decide when
+/// packets leave them.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// It comes out at the far end, unless somebody takes the link down before it is there
@@ -33,6 +48,8 @@ pub enum Verdict {
     },
     /// It never comes out.
     Dropped(DropReason),
+    /// It waits; [`Link::decide`](crate::Link::decide) tells later what becomes of it.
+    Queued(Ticket),
 }
 
 /// Why a packet was dropped.
@@ -42,10 +59,10 @@ pub enum DropReason {
     Policed,
     /// The queue had no room.
     QueueFull,
-    /// RED dropped it at random.
-    RedEarly,
+    /// The queue had room and dropped it all the same, to tell senders to slow down.
+    Early,
     /// RED drops everything while the average queue is so long.
-    RedForced,
+    Forced,
     /// Lost on the wire, as [`LinkConfig::loss`](crate::LinkConfig::loss) says.
     RandomLoss,
     /// The link was down, or went down while the packet was queued or on the wire.

@@ -79,8 +79,8 @@ mod tests {
                 assert!(departs.since(at) < Duration::from_millis(1), "no queue");
                 true
             }
-            Verdict::Dropped(reason) => {
-                assert_eq!(reason, DropReason::Policed);
+            other => {
+                assert_eq!(other, Verdict::Dropped(DropReason::Policed));
                 false
             }
         }

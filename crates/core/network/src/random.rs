@@ -13,7 +13,8 @@ pub(crate) enum Purpose {
     Jitter = 0x9e6c_63d0_876a_4f35,
     Late = 0x2f1b_94d5_6ac3_e817,
     Rate = 0x85d3_1f6a_0be7_4c29,
-    Red = 0x4b7d_0c1e_f32a_98d6,
+    /// Of queues that drop at random.
+    Queue = 0x4b7d_0c1e_f32a_98d6,
 }
 
 pub(crate) type Generator = Pcg64Mcg;

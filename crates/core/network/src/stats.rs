@@ -7,13 +7,14 @@ use std::time::Duration;
 pub struct LinkStats {
     /// Packets offered.
     pub offered: u64,
-    /// Packets that came out, or will.
+    /// Packets that came out, or will; those that wait in a queue which decides when they leave it
+    /// count until it drops them.
     pub delivered: u64,
     /// Packets that the policer dropped.
     pub dropped_policed: u64,
     /// Packets that found no room in the queue.
     pub dropped_queue: u64,
-    /// Packets that RED dropped at random.
+    /// Packets that a queue with room dropped to tell senders to slow down: RED, PIE, CoDel.
     pub dropped_early: u64,
     /// Packets that RED dropped because the average queue was too long.
     pub dropped_forced: u64,
@@ -21,7 +22,7 @@ pub struct LinkStats {
     pub dropped_random: u64,
     /// Packets offered while the link was down, or queued or on the wire when it went down.
     pub dropped_down: u64,
-    /// Packets that RED marked, lost ones included.
+    /// Packets that the queue marked, lost ones included.
     pub marked: u64,
     /// Bytes of the delivered packets.
     pub bytes_delivered: u64,

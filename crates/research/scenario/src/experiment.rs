@@ -89,6 +89,9 @@ pub struct Flow {
     pub ack: AckPolicy,
     /// Packets are ECN-capable.
     pub ecn: bool,
+    /// The class of its packets and acknowledgements, for queues with priorities: 0, the lowest, to
+    /// 7.
+    pub class: u8,
     /// What only sessions have: nothing of it bears on the packet level.
     pub session: Session,
     /// How its path manager behaves, if its law has one and it has several paths; `None` for the

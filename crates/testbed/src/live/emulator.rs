@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use manyway_network::{Link, LinkConfig};
+use manyway_network::{Link, LinkConfig, Packet};
 use manyway_units::Time;
 
 use super::delays::Delays;
@@ -257,6 +257,12 @@ pub(crate) fn seed_of(seed: u64, link: usize) -> u64 {
     seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (link as u64 + 1).wrapping_mul(0xd1b5_4a32_d192_ed03)
 }
 
+/// What fair queues tell flows apart by: the ports, and the device that a packet enters by.
+fn flow_of(device: usize, ports: Option<[u16; 2]>) -> u32 {
+    let [from, to] = ports.unwrap_or_default().map(u32::from);
+    (from << 16 | to) ^ (device as u32).wrapping_mul(0x9e37_79b9)
+}
+
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -303,7 +309,7 @@ fn carry(
                 read = true;
             }
         }
-        let next = here.traffic.next_arrival();
+        let next = here.traffic.next_due();
         drop(here);
         let wait = match (read, next) {
             // Others may have come meanwhile.
@@ -357,7 +363,11 @@ impl State {
             exit: index,
             owner,
         };
-        let verdict = self.traffic.offer(now, route, size, cargo);
+        let packet = Packet {
+            flow: flow_of(index, segment.map(|segment| segment.ports)),
+            ..Packet::new(size)
+        };
+        let verdict = self.traffic.offer(now, route, packet, cargo);
         match &mut self.log {
             Some(log) => log.add(now, size, verdict),
             None => Ok(()),
@@ -386,9 +396,7 @@ impl State {
 mod tests {
     use std::collections::HashMap;
 
-    use manyway_network::{
-        Change, Late, Limit, LinkStats, Loss, Packet, Queue, Timetable, Verdict,
-    };
+    use manyway_network::{Change, Late, Limit, LinkStats, Loss, Queue, Timetable, Verdict};
     use manyway_units::Rate;
 
     use super::*;
@@ -480,7 +488,7 @@ mod tests {
         let (mut state, direction) = one_link();
         let mut left = Vec::new();
         let leave = |state: &mut State, until: Time, left: &mut Vec<(Time, Vec<u8>)>| {
-            while let Some(due) = state.traffic.next_arrival().filter(|due| *due <= until) {
+            while let Some(due) = state.traffic.next_due().filter(|due| *due <= until) {
                 assert_eq!(state.leave(due - Duration::from_nanos(1)), None);
                 left.push((due, state.leave(due).unwrap().1.into_vec()));
             }
@@ -511,7 +519,7 @@ mod tests {
             state.enter(*now, (0, 0, &direction), packet).unwrap();
         }
         let mut left = Vec::new();
-        while let Some(due) = state.traffic.next_arrival() {
+        while let Some(due) = state.traffic.next_due() {
             left.push((due, state.leave(due + late).unwrap().1.into_vec()));
         }
         assert_eq!(left, expected);

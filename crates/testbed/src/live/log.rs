@@ -69,6 +69,11 @@ impl Log {
                 slot.bytes += u64::from(bytes);
                 slot.waited += departs.since(now);
             }
+            // Only of queues that decide later, which nobody logs.
+            Some(Verdict::Queued(_)) => {
+                slot.packets += 1;
+                slot.bytes += u64::from(bytes);
+            }
             Some(Verdict::Dropped(DropReason::RandomLoss | DropReason::Down)) => slot.lost += 1,
             _ => slot.dropped += 1,
         }

@@ -8,24 +8,28 @@ use manyway_units::Time;
 use crate::loss::Losses;
 use crate::policer::Meter;
 use crate::queue::{Admission, Arrival, Gate};
-use crate::{DropReason, InvalidLink, Limit, LinkConfig, LinkStats, Packet, Queue, Verdict};
+use crate::{DropReason, InvalidLink, Limit, LinkConfig, LinkStats, Packet, Verdict};
 
 mod backlog;
 mod fine;
 mod schedule;
+mod waiting;
 mod wire;
 
 use backlog::Backlog;
 use fine::{FRACTION_BITS, service_time};
 pub(crate) use fine::{Fine, time_per_byte};
 use schedule::{Schedule, Service};
+use waiting::Waiting;
 use wire::Wire;
 
 /// A one-way link: a queue, a serialiser, a wire.
 ///
-/// FIFO and work-conserving, and its timetable is known, so that a packet's fate is computed when
-/// it is offered. An offer costs amortised O(1) and allocates nothing once the backlog's ring has
-/// grown to what the queue holds.
+/// It is work-conserving, and its timetable is known. A packet's fate is computed when it is offered
+/// where the queue is first in, first out and decides at its entrance. An offer costs amortised O(1)
+/// then, and allocates nothing once the backlog's ring has grown to what the queue holds. Where the
+/// queue decides when packets leave it ([`Queue::decides_late`](crate::Queue::decides_late)), those
+/// that have to wait get a [`Ticket`](crate::Ticket), and [`Link::decide`] tells the rest.
 #[derive(Debug, Clone)]
 pub struct Link {
     /// Nothing but DropTail, and up: what `offer` does itself.
@@ -62,7 +66,8 @@ struct Rest {
     /// Work that somebody cut short by taking the link down, in 2^-31 ns.
     busy_cut: u128,
     meter: Option<Meter>,
-    red: Option<Gate>,
+    gate: Option<Gate>,
+    waiting: Option<Waiting>,
     losses: Option<Losses>,
     wire: Wire,
     schedule: Option<Schedule>,
@@ -128,6 +133,7 @@ impl Link {
     pub fn set_up(&mut self, now: Time, up: bool) {
         let now = now.as_nanos().max(self.latest_offer);
         self.latest_offer = now;
+        self.catch_up(now);
         if self.up && !up {
             self.went_down = Some(now);
             self.cut(now);
@@ -155,15 +161,16 @@ impl Link {
 
     /// Bytes that have not left by `now`, the packet in service included.
     pub fn backlog_bytes(&self, now: Time) -> u64 {
-        self.backlog.after(now.as_nanos()).1
+        self.backlog.after(now.as_nanos()).1 + self.rest.waiting().1
     }
 
     /// Packets that have not left by `now`, the one in service included.
     pub fn backlog_packets(&self, now: Time) -> usize {
-        self.backlog.after(now.as_nanos()).0 as usize
+        (self.backlog.after(now.as_nanos()).0 + self.rest.waiting().0) as usize
     }
 
-    /// When the last accepted packet will have left; in the past if the link is idle.
+    /// When the last accepted packet will have left, of a queue that decides late the packet in
+    /// service; in the past if the link is idle.
     #[inline]
     pub fn busy_until(&self) -> Time {
         self.free_at.time()
@@ -180,7 +187,8 @@ impl Link {
         LinkStats {
             offered: self.offered,
             delivered: self.offered - dropped,
-            bytes_delivered: self.backlog.bytes_pushed() - self.rest.bytes_lost,
+            bytes_delivered: self.backlog.bytes_pushed() + self.rest.waiting().1
+                - self.rest.bytes_lost,
             busy: duration(self.busy_bits() >> FRACTION_BITS),
             sojourn: duration(self.sojourn),
             ..self.rest.stats
@@ -196,9 +204,11 @@ impl Link {
             .free_at
             .bits()
             .saturating_sub(Fine::from_nanos(now).bits());
+        let waiting = self.rest.waiting.as_ref();
+        let waited = waiting.map_or(0, |waiting| waiting.waited(now));
         LinkStats {
             busy: duration(self.busy_bits().saturating_sub(ahead) >> FRACTION_BITS),
-            sojourn: duration(self.sojourn - self.backlog.stay_after(now)),
+            sojourn: duration(self.sojourn + waited - self.backlog.stay_after(now)),
             ..self.stats()
         }
     }
@@ -241,6 +251,7 @@ impl Link {
     /// With everything a link can have; `now` and `bytes` are put right already.
     #[inline(never)]
     fn offer_with_all(&mut self, now: u64, packet: Packet) -> Verdict {
+        self.catch_up(now);
         if !self.rest.keep_to_schedule(now, &mut self.per_byte) || !self.up {
             return self.rest.dropped(DropReason::Down);
         }
@@ -249,20 +260,28 @@ impl Link {
         {
             return self.rest.dropped(DropReason::Policed);
         }
-        // Only RED has to know how much exactly waits.
-        let look = self.rest.red.is_some() || self.seems_full(packet.bytes);
+        if self.rest.waiting.is_some() {
+            return self.offer_to_wait(now, packet);
+        }
+        // Only these have to know how much exactly waits.
+        let look = self.rest.gate.is_some() || self.seems_full(packet.bytes);
         let room = !look || self.make_room(now, packet.bytes);
         let marked = match self.admit(now, packet, room) {
             Admission::Accepted { marked } => marked,
             Admission::Full => return self.rest.dropped(DropReason::QueueFull),
-            Admission::Early => return self.rest.dropped(DropReason::RedEarly),
-            Admission::Forced => return self.rest.dropped(DropReason::RedForced),
+            Admission::Early => return self.rest.dropped(DropReason::Early),
+            Admission::Forced => return self.rest.dropped(DropReason::Forced),
         };
+        self.send(now, packet.bytes, marked)
+    }
+
+    /// Sends a packet that was offered at `offered`, once the one before has left.
+    fn send(&mut self, offered: u64, bytes: u32, marked: bool) -> Verdict {
         self.rest.stats.marked += u64::from(marked);
-        let service = self.serve(now, packet.bytes);
+        let service = self.serve(offered, bytes);
         self.free_at = service.ends;
         let departs = self.free_at.ceil();
-        self.enqueue(now, departs, packet.bytes);
+        self.enqueue(offered, departs, bytes);
         match self.rest.pass_wire(departs, self.delay, service.complete) {
             Ok(arrives) => Verdict::Delivered {
                 departs: Time::from_nanos(departs),
@@ -270,27 +289,28 @@ impl Link {
                 marked,
             },
             Err(reason) => {
-                self.rest.bytes_lost += u64::from(packet.bytes);
+                self.rest.bytes_lost += u64::from(bytes);
                 self.rest.dropped(reason)
             }
         }
     }
 
     fn admit(&mut self, now: u64, packet: Packet, room: bool) -> Admission {
-        let Some(red) = &mut self.rest.red else {
+        let Some(gate) = &mut self.rest.gate else {
             return match room {
                 true => Admission::Accepted { marked: false },
                 false => Admission::Full,
             };
         };
         // A link that is up serves the head of its queue.
-        red.admit(Arrival {
+        gate.admit(Arrival {
             now,
             ecn: packet.ecn,
             room,
             waiting_packets: self.backlog.len().saturating_sub(1),
             waiting_bytes: self.backlog.bytes() - self.backlog.head_bytes(),
-            idle_since: (self.backlog.len() == 0).then_some(self.free_at.ceil()),
+            free_at: self.free_at.ceil(),
+            idle: self.backlog.len() == 0,
             per_byte: self.per_byte,
         })
     }
@@ -308,6 +328,7 @@ impl Link {
 
     /// Loses what is queued and on the wire.
     fn cut(&mut self, now: u64) {
+        self.lose_waiting(now);
         self.sojourn -= self.backlog.stay_after(now);
         self.backlog.clear();
         let stopped = self.free_at.min(Fine::from_nanos(now));
@@ -326,10 +347,8 @@ impl Rest {
             busy: 0,
             busy_cut: 0,
             meter: config.policer.map(Meter::new),
-            red: match config.queue {
-                Queue::DropTail(_) => None,
-                Queue::Red(red) => Some(Gate::new(red, config.seed)),
-            },
+            gate: Gate::new(&config.queue, config.seed),
+            waiting: Waiting::new(&config),
             losses: Losses::new(config.loss, config.seed),
             wire: Wire::new(&config),
             schedule: Schedule::new(&config),
@@ -340,10 +359,17 @@ impl Rest {
     /// Whether the link needs none of this.
     fn is_plain(&self) -> bool {
         self.meter.is_none()
-            && self.red.is_none()
+            && self.gate.is_none()
+            && self.waiting.is_none()
             && self.losses.is_none()
             && self.wire.is_plain()
             && self.schedule.is_none()
+    }
+
+    /// Packets and bytes that wait until the queue decides.
+    #[inline]
+    fn waiting(&self) -> (u64, u64) {
+        self.waiting.as_ref().map_or((0, 0), Waiting::amount)
     }
 
     /// Whether the timetable has the link up at `now`, and at which rate.
@@ -391,8 +417,8 @@ impl Rest {
         *match reason {
             DropReason::Policed => &mut stats.dropped_policed,
             DropReason::QueueFull => &mut stats.dropped_queue,
-            DropReason::RedEarly => &mut stats.dropped_early,
-            DropReason::RedForced => &mut stats.dropped_forced,
+            DropReason::Early => &mut stats.dropped_early,
+            DropReason::Forced => &mut stats.dropped_forced,
             DropReason::RandomLoss => &mut stats.dropped_random,
             DropReason::Down => &mut stats.dropped_down,
         } += 1;

@@ -1,6 +1,7 @@
 //! What readers of a fluid's results have to know.
 
 use manyway_control::Growth;
+use manyway_network::Queue;
 use manyway_scenario::Experiment;
 
 use super::Epoch;
@@ -28,6 +29,15 @@ pub(super) fn remarks(experiment: &Experiment) -> Vec<String> {
             remarks.push(format!(
                 "Windows of `{name}` grow by acknowledgements at the packet level, of which there \
                  are fewer than packets: here by packets."
+            ));
+        }
+    }
+    for link in &experiment.topology.links {
+        if let Queue::Drr(_) | Queue::FqCoDel(_) | Queue::Priority(_) = link.config.queue {
+            remarks.push(format!(
+                "The queue of `{}` serves flows or classes apart, which a fluid has no queues for: \
+                 all lose the same share there.",
+                link.name
             ));
         }
     }

@@ -9,14 +9,15 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 
-use crate::quantity::{Bandwidth, Bytes, Number, QueueLimit, Threshold, TimeSpan};
+use super::queue::Queue;
+use crate::quantity::{Bandwidth, Bytes, Number, TimeSpan};
 
 /// A one-way link: a queue, a transmitter, a wire.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("anyOf" = [{ "required": ["rate"] }, { "required": ["trace"] }]))]
 pub struct Link {
-    /// How fast packets are transmitted; at least 1 bps. Required without a `trace`.
+    /// How fast packets are transmitted; 1 bps to 10 Tbps. Required without a `trace`.
     pub rate: Option<Bandwidth>,
     /// A file in Mahimahi's trace format, relative to the scenario's folder: the rate over time,
     /// repeated without end. Replaces `rate`, `varying` and `timetable`. Default: none.
@@ -31,7 +32,7 @@ pub struct Link {
     /// (RFC 2697 without an excess burst). Default: none.
     pub policer: Option<Policer>,
     /// The size of a DropTail queue in packets or bytes, including the packet in transmission, or a
-    /// table for RED. Default: one bandwidth-delay product of this link (its rate times twice its
+    /// table with one entry for another kind of queue. Default: one bandwidth-delay product of this link (its rate times twice its
     /// delay), at least "15 kB".
     pub queue: Option<Queue>,
     /// Probability with which a packet is lost on the wire, or a table for losses in bursts.
@@ -113,60 +114,13 @@ pub struct Change {
     /// From when on.
     #[schemars(required)]
     pub at: Option<TimeSpan>,
-    /// The link's rate; at least 1 bps.
+    /// The link's rate; 1 bps to 10 Tbps.
     pub rate: Option<Bandwidth>,
     /// The link's delay.
     pub delay: Option<TimeSpan>,
     /// Whether the link is up. A link that goes down loses all packets in its queue and in flight
     /// on it.
     pub up: Option<bool>,
-}
-
-/// The queue in front of a link.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Queue {
-    /// `"100 packets"`: a packet that finds no room is dropped.
-    DropTail(QueueLimit),
-    /// `{ red = { … } }`.
-    Red(Red),
-}
-
-/// Random early detection (Floyd and Jacobson, 1993), as in ns-2.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Red {
-    /// How much the queue holds at most.
-    #[schemars(required)]
-    pub limit: Option<QueueLimit>,
-    /// Average length below which the queue drops nothing.
-    #[schemars(required)]
-    pub min: Option<Threshold>,
-    /// Average length at which the drop probability is `max_p`.
-    #[schemars(required)]
-    pub max: Option<Threshold>,
-    /// Drop probability at `max`. Default: 0.1.
-    pub max_p: Option<Number>,
-    /// Weight of each packet in the moving average; "auto" averages over about a second, as ns-2
-    /// can do. Default: 0.002.
-    pub weight: Option<Weight>,
-    /// Above `max` the probability rises to 1 at twice `max` rather than at once. Default: true.
-    pub gentle: Option<bool>,
-    /// Early drops keep a distance of 1/p to 2/p packets, ns-2's `wait_`, rather than 1 to 1/p.
-    /// Default: true.
-    pub wait: Option<bool>,
-    /// ECN-capable packets are marked instead of dropped early. Default: false.
-    pub ecn: Option<bool>,
-    /// A typical packet, for lengths in bytes and idle times. Default: "1500 B".
-    pub mean_packet: Option<Bytes>,
-}
-
-/// The weight of RED's moving average.
-#[derive(Debug, Copy, Clone, PartialEq)]
-pub enum Weight {
-    /// A number.
-    Fixed(Number),
-    /// `"auto"`: from the link's rate.
-    Auto,
 }
 
 /// Packets lost on the wire.
@@ -193,71 +147,6 @@ pub struct GilbertElliott {
     pub good: Option<Number>,
     /// Probability of a loss in the bad state. Default: 1.
     pub bad: Option<Number>,
-}
-
-impl<'de> Deserialize<'de> for Queue {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Table {
-            red: Option<Red>,
-        }
-
-        struct Either;
-
-        impl<'de> Visitor<'de> for Either {
-            type Value = Queue;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(
-                    "a queue: \"100 packets\", \"64 kB\" or \
-                    { red = { limit = …, min = …, max = … } }",
-                )
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Queue, E> {
-                QueueLimit::deserialize(de::value::StrDeserializer::new(text)).map(Queue::DropTail)
-            }
-            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Queue, E> {
-                QueueLimit::deserialize(de::value::I64Deserializer::new(number))
-                    .map(Queue::DropTail)
-            }
-            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Queue, E> {
-                QueueLimit::deserialize(de::value::F64Deserializer::new(number))
-                    .map(Queue::DropTail)
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Queue, A::Error> {
-                let table = Table::deserialize(MapAccessDeserializer::new(map))?;
-                let expected = "a queue that isn't text is a table with one entry: \
-                    { red = { limit = …, min = …, max = … } }";
-                table
-                    .red
-                    .map(Queue::Red)
-                    .ok_or_else(|| de::Error::custom(expected))
-            }
-        }
-
-        deserializer.deserialize_any(Either)
-    }
-}
-
-impl JsonSchema for Queue {
-    fn schema_name() -> Cow<'static, str> {
-        "Queue".into()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "The queue in front of a link.",
-            "anyOf": [
-                generator.subschema_for::<QueueLimit>(),
-                {
-                    "type": "object",
-                    "properties": { "red": generator.subschema_for::<Red>() },
-                    "required": ["red"],
-                    "additionalProperties": false,
-                },
-            ],
-        })
-    }
 }
 
 impl<'de> Deserialize<'de> for Loss {
@@ -298,49 +187,6 @@ impl JsonSchema for Loss {
             "anyOf": [
                 { "type": "number", "minimum": 0, "exclusiveMaximum": 1 },
                 generator.subschema_for::<GilbertElliott>(),
-            ],
-        })
-    }
-}
-
-impl<'de> Deserialize<'de> for Weight {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either;
-
-        impl Visitor<'_> for Either {
-            type Value = Weight;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number greater than 0 and at most 1, or \"auto\"")
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Weight, E> {
-                match text {
-                    "auto" => Ok(Weight::Auto),
-                    other => Err(E::invalid_value(de::Unexpected::Str(other), &self)),
-                }
-            }
-            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Weight, E> {
-                Ok(Weight::Fixed(Number(number as f64)))
-            }
-            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Weight, E> {
-                Number::deserialize(de::value::F64Deserializer::new(number)).map(Weight::Fixed)
-            }
-        }
-
-        deserializer.deserialize_any(Either)
-    }
-}
-
-impl JsonSchema for Weight {
-    fn schema_name() -> Cow<'static, str> {
-        "Weight".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "The weight of RED's moving average.",
-            "anyOf": [
-                { "type": "number", "exclusiveMinimum": 0, "maximum": 1 },
-                { "const": "auto" },
             ],
         })
     }

@@ -17,19 +17,19 @@ mod choices;
 mod law;
 mod link;
 mod overlay;
+mod queue;
 mod relays;
 mod sweep;
 mod timeout;
 
 pub use choices::{Growth, LossDetection, PathUse, Recovery, Scheduler, SlowStart, What};
 pub use law::Law;
-pub use link::{
-    Change, GilbertElliott, Late, Link, Loss, Outages, Policer, Queue, Red, Varying, Weight,
-};
+pub use link::{Change, GilbertElliott, Late, Link, Loss, Outages, Policer, Varying};
 pub use overlay::{
     Demand, Increment, Overlay, OverlayPackets, RateControl, RelayChoice, Reselect, Scheme,
     Sharing, Start,
 };
+pub use queue::{CoDel, Drr, FqCoDel, Pie, Priority, Queue, Red, Weight};
 pub use relays::{Relays, Reuse};
 pub use sweep::Sweep;
 pub use timeout::RetransmissionTimeout;
@@ -176,6 +176,10 @@ pub struct Flow {
     /// Whether packets are ECN-capable: queues with `ecn = true` mark them instead of dropping
     /// them. Default: false.
     pub ecn: Option<bool>,
+    /// The class of the packets and ACKs, for queues with priorities: 0, the lowest, to 7. Default:
+    /// 0.
+    #[schemars(range(max = 7))]
+    pub class: Option<u32>,
     /// Which path carries the next packet of the flow's data. At the packet level, all schedulers
     /// are the same: subflows send whenever their windows allow, and no byte waits for another.
     /// Default: "earliest-delivery".

@@ -7,7 +7,7 @@ use manyway_control::{
     Controller, Growth, LawSpec, LossDetection, Options, RetransmissionTimeout, SenderConfig,
     SlowStartKind,
 };
-use manyway_network::{Limit, LinkConfig, Topology};
+use manyway_network::{CLASSES, Limit, LinkConfig, Topology};
 use manyway_units::Rate;
 
 use super::{Checks, MAX_PARTS, Names, named, shown, subflows_of, time};
@@ -227,6 +227,7 @@ impl Context<'_> {
         let ack = self.ack_policy();
         let (size, rate) = (self.size(), self.rate());
         let options = self.options();
+        let class = self.class();
         let relays = self.relays();
         let initial_window = self.packets(
             "initial_window",
@@ -286,6 +287,7 @@ impl Context<'_> {
             },
             ack,
             ecn: flow.ecn.unwrap_or(false),
+            class,
             session,
             relays,
         })
@@ -415,6 +417,16 @@ impl Context<'_> {
                 format!("{who} may start at {latest_shown}, but the run ends at {end}"),
             );
         }
+    }
+
+    fn class(&mut self) -> u8 {
+        let class = self.flow.class.unwrap_or(0);
+        if class >= u32::from(CLASSES) {
+            let most = CLASSES - 1;
+            let message = format!("{class} is out of range: classes are 0, the lowest, to {most}");
+            self.checks.report(&self.key.join("class"), message);
+        }
+        u8::try_from(class).unwrap_or(CLASSES - 1)
     }
 
     /// A number of bytes that a packet can have.

@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use manyway_network::{
     Change, InvalidLink, Late, Limit, LinkConfig, Loss, NamedLink, Outages, PathSpec, Policer,
-    Queue, Red, Timetable, Trace, Varying,
+    Queue, Timetable, Trace, Varying,
 };
 use manyway_units::Rate;
 
 use super::{Checks, MAX_PARTS, Names, named, shown, time};
 use crate::file::{self, File};
-use crate::quantity::{QueueLength, Threshold};
 use crate::tree::Key;
 
 /// The largest trace that is read, in bytes.
@@ -57,6 +56,11 @@ impl Checks {
         let mut config = self.link(key, link)?;
         if link.queue.is_none() {
             config.queue = ACCESS_QUEUE;
+        }
+        if config.queue.decides_late() {
+            let message = "a private link has a size, red or pie: the other queues decide about \
+                           packets when they leave, and belong in [links]";
+            self.report(&key.join("queue"), message);
         }
         Some(config)
     }
@@ -213,45 +217,6 @@ impl Checks {
             rate: rate?.0,
             burst: burst?.0.bytes(),
         }))
-    }
-
-    fn queue(&mut self, key: &Key, queue: &file::Queue, rate: Rate) -> Option<Queue> {
-        match queue {
-            file::Queue::DropTail(limit) => Some(Queue::DropTail(limit.0)),
-            file::Queue::Red(red) => self.red(&key.join("red"), red, rate).map(Queue::Red),
-        }
-    }
-
-    fn red(&mut self, key: &Key, red: &file::Red, rate: Rate) -> Option<Red> {
-        let limit = self.required(&red.limit, &key.join("limit"), "limit = \"200 packets\"");
-        let min = self.required(&red.min, &key.join("min"), "min = \"50 packets\"");
-        let max = self.required(&red.max, &key.join("max"), "max = \"150 packets\"");
-        let mean_packet = red.mean_packet.map_or(1500, |size| size.0.bytes());
-        let Some(mean_packet) = u32::try_from(mean_packet)
-            .ok()
-            .filter(|bytes| (1..=65_535).contains(bytes))
-        else {
-            self.report(&key.join("mean_packet"), "a packet has 1 B to 65535 B");
-            return None;
-        };
-        let packets = |length: &Threshold| match length.0 {
-            QueueLength::Packets(packets) => packets,
-            QueueLength::Bytes(size) => size.bytes() as f64 / f64::from(mean_packet),
-        };
-        let usual = Red::new(limit?.0, packets(min?), packets(max?));
-        Some(Red {
-            max_p: red.max_p.map_or(usual.max_p, |p| p.0),
-            weight: match red.weight {
-                None => usual.weight,
-                Some(file::Weight::Fixed(weight)) => weight.0,
-                Some(file::Weight::Auto) => Red::automatic_weight(rate, mean_packet),
-            },
-            gentle: red.gentle.unwrap_or(usual.gentle),
-            wait: red.wait.unwrap_or(usual.wait),
-            ecn: red.ecn.unwrap_or(usual.ecn),
-            mean_packet,
-            ..usual
-        })
     }
 
     fn loss(&mut self, key: &Key, loss: Option<&file::Loss>) -> Option<Loss> {

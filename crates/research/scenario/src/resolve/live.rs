@@ -65,6 +65,11 @@ fn everywhere(flow: &Flow) -> Refused {
         flow.ecn == Some(true),
         "live links don't mark packets: leave it out",
     );
+    refuse(
+        "class",
+        flow.class.is_some_and(|class| class != 0),
+        "live packets have no class: leave it out",
+    );
     let relayed = |used: &PathUse| used.relay == Some(true);
     refuse(
         "paths",

@@ -20,6 +20,7 @@ mod links;
 mod live;
 mod measure;
 mod overlay;
+mod queues;
 mod relays;
 mod sessions;
 

@@ -1,7 +1,10 @@
 use std::time::Duration;
 
 use manyway_control::{Growth, LossDetection, Options, RetransmissionTimeout, SlowStartKind};
-use manyway_network::{Change, Late, Limit, LinkConfig, Loss, Queue, Red, Timetable};
+use manyway_network::{
+    Change, CoDel, Drr, FqCoDel, Late, Limit, LinkConfig, Loss, Pie, Priority, Queue, Red,
+    Timetable,
+};
 use manyway_units::{Rate, Time};
 
 use super::*;
@@ -511,4 +514,68 @@ fn defaults_that_nobody_takes_are_not_assigned() {
             .iter()
             .all(|flow| flow.law.name() == "reno")
     );
+}
+
+#[test]
+fn queues_arrive_with_their_parameters() {
+    let queue = |text: &str| {
+        let scenario = with("[links.a]", &format!("queue = {text}"));
+        only(&scenario).topology.links[0].config.queue
+    };
+    let limit = Limit::Packets(99);
+    assert_eq!(
+        queue("{ codel = { limit = \"99 packets\" } }"),
+        Queue::CoDel(CoDel::new(limit))
+    );
+    let codel = CoDel {
+        limit,
+        target: ms(2),
+        interval: ms(30),
+        ecn: true,
+    };
+    assert_eq!(
+        queue(
+            "{ codel = { limit = \"99 packets\", target = \"2 ms\", interval = \"30 ms\", ecn = \
+             true } }"
+        ),
+        Queue::CoDel(codel)
+    );
+    assert_eq!(
+        queue(
+            "{ fq_codel = { limit = \"99 packets\", target = \"2 ms\", interval = \"30 ms\", ecn \
+             = true, queues = 7, quantum = \"300 B\" } }"
+        ),
+        Queue::FqCoDel(FqCoDel {
+            codel,
+            queues: 7,
+            quantum: 300
+        })
+    );
+    assert_eq!(
+        queue(
+            "{ pie = { limit = \"99 packets\", target = \"2 ms\", update = \"3 ms\", burst = \"4 \
+             ms\", ecn = true } }"
+        ),
+        Queue::Pie(Pie {
+            limit,
+            target: ms(2),
+            update: ms(3),
+            burst: ms(4),
+            ecn: true
+        })
+    );
+    assert_eq!(
+        queue("{ drr = { limit = \"99 packets\", quantum = \"300 B\" } }"),
+        Queue::Drr(Drr {
+            limit,
+            quantum: 300
+        })
+    );
+    assert_eq!(
+        queue("{ priority = { limit = \"99 packets\" } }"),
+        Queue::Priority(Priority { limit })
+    );
+    let mut classed = with("[links.a]", "");
+    classed.set("flows.desk.class=5").unwrap();
+    assert_eq!(only(&classed).flows[1].class, 5);
 }

@@ -191,6 +191,8 @@ fn units() {
         ("queue = \"100 packets\"", "queue = \"1.5 packets\""),
         ("queue = \"100 packets\"", "queue = \"100 pakets\""),
         ("queue = \"100 packets\"", "queue = true"),
+        ("rate = \"50 Mbps\"", "rate = \"50 Ebps\""),
+        ("rate = \"50 Mbps\"", "rate = \"10.1 Tbps\""),
         ("start = \"5 s\"", "packet_size = 1500"),
         ("start = \"5 s\"", "packet_size = \"1500\""),
         ("start = \"5 s\"", "initial_window = 10"),
@@ -218,6 +220,44 @@ fn links() {
             "queue = \"100 packets\"",
             "queue = { red = { limit = \"100 packets\", min = \"50 packets\", \
              max = \"20 packets\" } }",
+        ),
+        (
+            "queue = \"100 packets\"",
+            "queue = { codel = { limit = \"100 packets\" }, drr = { limit = \"9 kB\" } }",
+        ),
+        (
+            "queue = \"100 packets\"",
+            "queue = { codle = { limit = \"100 packets\" } }",
+        ),
+        ("queue = \"100 packets\"", "queue = { codel = {} }"),
+        (
+            "queue = \"100 packets\"",
+            "queue = { codel = { limit = \"0 packets\" } }",
+        ),
+        (
+            "queue = \"100 packets\"",
+            "queue = { codel = { limit = \"9 packets\", interval = \"4 ms\" } }",
+        ),
+        (
+            "queue = \"100 packets\"",
+            "queue = { pie = { limit = \"9 packets\", update = \"0 s\" } }",
+        ),
+        (
+            "queue = \"100 packets\"",
+            "queue = { fq_codel = { limit = \"9 packets\", queues = 0 } }",
+        ),
+        (
+            "queue = \"100 packets\"",
+            "queue = { drr = { limit = \"9 packets\", quantum = \"1 B\" } }",
+        ),
+        (
+            "queue = \"100 packets\"",
+            "queue = { priority = { limit = \"1 kB\" } }",
+        ),
+        ("start = \"5 s\"", "class = 8"),
+        (
+            "start = \"5 s\"",
+            "access = { rate = \"9 Mbps\", queue = { codel = { limit = \"9 packets\" } } }",
         ),
         (
             "queue = \"100 packets\"",
@@ -311,6 +351,10 @@ fn flows() {
             "count = 30\nstagger = \"1 s\"\nstart_spread = \"1 s\"\nstop = \"25 s\""
         ),
         ("start = \"5 s\"", "start = \"60 s\""),
+        (
+            "start = \"5 s\"",
+            "start = \"5 s\"\nstart_spread = \"55 s\"",
+        ),
         ("start = \"5 s\"", "count = 100\nstagger = \"1 s\""),
         ("start = \"5 s\"", "count = 1_000_000_000"),
         (

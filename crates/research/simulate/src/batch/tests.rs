@@ -42,6 +42,7 @@ fn experiment(pairs: usize) -> Experiment {
             bytes: 40,
         },
         ecn: false,
+        class: 0,
         session: Session::default(),
         relays: None,
     };

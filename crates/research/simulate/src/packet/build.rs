@@ -155,6 +155,14 @@ fn subflow(
     let jitter = u64::try_from(flow.jitter.as_nanos()).unwrap_or(u64::MAX);
     let stream = mix(number ^ 0x7375_6266_6c6f_7773);
     let access = match &flow.access {
+        Some(config) if config.queue.decides_late() => {
+            let error = InvalidLink {
+                field: "queue".to_owned(),
+                value: "one that decides about packets when they leave it".to_owned(),
+                allowed: "a private link has DropTail, RED or PIE",
+            };
+            return Err((format!("{}: access", flow.name), error));
+        }
         Some(config) => {
             let link = Link::new(seeded(config, seed, stream));
             Some(link.map_err(|error| (format!("{}: access", flow.name), error))?)

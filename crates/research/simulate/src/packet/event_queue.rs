@@ -30,6 +30,8 @@ pub(super) enum Stage {
     Backward,
     /// A recorded acknowledgement gets to the sender.
     Returned,
+    /// No packet: a link decides about packets that wait. Its number is in the subflow's place.
+    Decide,
 }
 
 const STAGE: u32 = 0xff;
@@ -56,7 +58,8 @@ impl Transit {
             1 => Stage::Receive,
             2 => Stage::Acknowledged,
             3 => Stage::Backward,
-            _ => Stage::Returned,
+            4 => Stage::Returned,
+            _ => Stage::Decide,
         }
     }
 
@@ -359,6 +362,7 @@ mod tests {
             Stage::Acknowledged,
             Stage::Backward,
             Stage::Returned,
+            Stage::Decide,
         ] {
             item.set_stage(stage);
             assert_eq!(

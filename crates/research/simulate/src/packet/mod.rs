@@ -121,6 +121,7 @@ impl Simulation {
             Stage::Receive => self.on_received(item),
             Stage::Backward => self.network.backward(item),
             Stage::Returned => self.on_returned(item),
+            Stage::Decide => self.network.decide(item.at, item.subflow),
         }
     }
 
@@ -554,9 +555,10 @@ impl Simulation {
         }
         if let Some(access) = &mut egress.access {
             let packet = Packet {
-                bytes,
                 ecn: egress.ecn,
+                ..Packet::new(bytes)
             };
+            // Its queue decides at once: see `check`.
             let verdict = access.offer(item.at, packet);
             let Verdict::Delivered {
                 arrives, marked, ..

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use manyway_network::{InvalidLink, Link, LinkConfig, Packet, Verdict};
+use manyway_network::{HeldBack, InvalidLink, Link, LinkConfig, Packet, Ticket, Verdict};
 use manyway_scenario::Experiment;
 use manyway_units::Time;
 
@@ -21,6 +21,16 @@ pub(super) struct Network {
     /// By subflow.
     paths: Vec<SubflowPath>,
     records: Records,
+    /// By link, of those whose queue decides about packets when they leave it.
+    late: Vec<Option<Late>>,
+}
+
+/// A link whose queue decides about packets when they leave it.
+#[derive(Debug)]
+struct Late {
+    held: HeldBack<Transit>,
+    /// Holds nothing but the moments at which the link is asked.
+    moments: FifoId,
 }
 
 /// A path's links.
@@ -37,6 +47,7 @@ struct SubflowPath {
     bytes: u32,
     ack_bytes: u32,
     ecn: bool,
+    class: u8,
     /// What happens behind the last link, after this time.
     exit: Exit,
     /// What happens behind the last reverse link, or right behind the receiver, after this time.
@@ -113,8 +124,18 @@ impl Network {
             records: Records::default(),
             egress,
             under_way,
+            late: Vec::new(),
         };
         network.add_paths(experiment);
+        let links = experiment.topology.links.iter();
+        let late = links.map(|named| {
+            let late = named.config.queue.decides_late();
+            late.then(|| Late {
+                held: HeldBack::default(),
+                moments: network.under_way.add(),
+            })
+        });
+        network.late = late.collect();
         Ok(network)
     }
 
@@ -143,6 +164,7 @@ impl Network {
                     bytes: flow.sender.packet_size,
                     ack_bytes: flow.ack.bytes,
                     ecn: flow.ecn,
+                    class: flow.class,
                     exit: if at_once {
                         exit(last, Stage::Acknowledged, flow.extra_delay + back)
                     } else {
@@ -161,29 +183,84 @@ impl Network {
 
     /// A packet enters the next link of its route, now.
     #[inline(always)]
-    pub(super) fn forward(&mut self, mut item: Transit) {
+    pub(super) fn forward(&mut self, item: Transit) {
         let path = &self.paths[item.subflow as usize];
         let route = &self.routes[path.route as usize].forward;
         let link = route[item.hop()];
         let packet = Packet {
             bytes: path.bytes,
             ecn: path.ecn,
+            flow: 2 * item.subflow,
+            class: path.class,
         };
-        if let Verdict::Delivered {
-            arrives, marked, ..
-        } = self.links[link as usize].offer(item.at, packet)
+        match self.links[link as usize].offer(item.at, packet) {
+            Verdict::Delivered {
+                arrives, marked, ..
+            } => self.forwarded(link, item, arrives, marked),
+            Verdict::Queued(ticket) => self.hold(link, ticket, item),
+            Verdict::Dropped(_) => {}
+        }
+    }
+
+    /// A packet has passed this link of its route.
+    #[inline(always)]
+    fn forwarded(&mut self, link: u32, mut item: Transit, arrives: Time, marked: bool) {
+        let path = &self.paths[item.subflow as usize];
+        let route = &self.routes[path.route as usize].forward;
+        if marked {
+            item.mark();
+        }
+        item.pass_hop();
+        if item.hop() == route.len() {
+            item.at = path.exit.after(arrives);
+            item.set_stage(path.exit.stage);
+            self.under_way.push(path.exit.fifo, item);
+        } else {
+            item.at = arrives;
+            self.under_way.push(FifoId(link), item);
+        }
+    }
+
+    /// A packet waits until the queue decides about it.
+    #[cold]
+    fn hold(&mut self, link: u32, ticket: Ticket, item: Transit) {
+        let model = &self.links[link as usize];
+        if let Some(late) = &mut self.late[link as usize]
+            && let Some(at) = late.held.put(ticket, item, model)
         {
-            if marked {
-                item.mark();
+            let moment = Transit::new(at, link, 0, Stage::Decide);
+            self.under_way.push(late.moments, moment);
+        }
+    }
+
+    /// The time has come for a link to decide about packets that wait.
+    #[inline(never)]
+    pub(super) fn decide(&mut self, now: Time, link: u32) {
+        let index = link as usize;
+        while let Some((ticket, verdict)) = self.links[index].decide(now) {
+            let late = self.late[index].as_mut();
+            let Some(item) = late.and_then(|late| late.held.take(ticket)) else {
+                continue;
+            };
+            match (verdict, item.stage()) {
+                (
+                    Verdict::Delivered {
+                        arrives, marked, ..
+                    },
+                    Stage::Forward,
+                ) => self.forwarded(link, item, arrives, marked),
+                (Verdict::Delivered { arrives, .. }, _) => {
+                    self.returned(Some(link), item, arrives);
+                }
+                (_, Stage::Backward) => self.records.release(item.number),
+                _ => {}
             }
-            item.pass_hop();
-            if item.hop() == route.len() {
-                item.at = path.exit.after(arrives);
-                item.set_stage(path.exit.stage);
-                self.under_way.push(path.exit.fifo, item);
-            } else {
-                item.at = arrives;
-                self.under_way.push(FifoId(link), item);
+        }
+        if let Some(late) = &mut self.late[index] {
+            late.held.is_asked(now);
+            if let Some(at) = late.held.expect(&self.links[index]) {
+                let moment = Transit::new(at, link, 0, Stage::Decide);
+                self.under_way.push(late.moments, moment);
             }
         }
     }
@@ -201,31 +278,39 @@ impl Network {
     }
 
     /// An acknowledgement enters the next link of its way back, now, or gets through.
-    pub(super) fn backward(&mut self, mut item: Transit) {
+    pub(super) fn backward(&mut self, item: Transit) {
         let path = &self.paths[item.subflow as usize];
         let route = &self.routes[path.route as usize].backward;
-        let mut behind = FifoId(0);
-        if let Some(&link) = route.get(item.hop()) {
-            let packet = Packet {
-                bytes: path.ack_bytes,
-                ecn: false,
-            };
-            let verdict = self.links[link as usize].offer(item.at, packet);
-            let Verdict::Delivered { arrives, .. } = verdict else {
-                self.records.release(item.number);
-                return;
-            };
-            item.at = arrives;
+        let Some(&link) = route.get(item.hop()) else {
+            return self.returned(None, item, item.at);
+        };
+        let packet = Packet {
+            bytes: path.ack_bytes,
+            ecn: false,
+            flow: 2 * item.subflow + 1,
+            class: path.class,
+        };
+        match self.links[link as usize].offer(item.at, packet) {
+            Verdict::Delivered { arrives, .. } => self.returned(Some(link), item, arrives),
+            Verdict::Queued(ticket) => self.hold(link, ticket, item),
+            Verdict::Dropped(_) => self.records.release(item.number),
+        }
+    }
+
+    /// An acknowledgement has passed this link of its way back, if that has any.
+    fn returned(&mut self, link: Option<u32>, mut item: Transit, arrives: Time) {
+        let path = &self.paths[item.subflow as usize];
+        let route = &self.routes[path.route as usize].backward;
+        item.at = arrives;
+        if let Some(link) = link {
             item.pass_hop();
-            behind = FifoId(link);
+            if item.hop() < route.len() {
+                return self.under_way.push(FifoId(link), item);
+            }
         }
-        if item.hop() < route.len() {
-            self.under_way.push(behind, item);
-        } else {
-            item.at = path.back.after(item.at);
-            item.set_stage(path.back.stage);
-            self.under_way.push(path.back.fifo, item);
-        }
+        item.at = path.back.after(item.at);
+        item.set_stage(path.back.stage);
+        self.under_way.push(path.back.fifo, item);
     }
 
     /// When the packet whose acknowledgement arrives at `now` got to the receiver.

@@ -8,7 +8,9 @@ mod tests;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::SocketAddr;
 
-use manyway_network::{InvalidLink, Link, LinkConfig, LinkStats, Packet as Load, Verdict};
+use manyway_network::{
+    HeldBack, InvalidLink, Link, LinkConfig, LinkStats, Packet as Load, Verdict,
+};
 use manyway_units::Time;
 use rand_pcg::Pcg64Mcg;
 
@@ -109,6 +111,8 @@ pub struct World<H> {
     events: Events<Event>,
     hosts: Vec<HostState<H>>,
     links: Vec<Link>,
+    /// By link: packets that wait until its queue decides about them.
+    held: Vec<HeldBack<usize>>,
     routes: Vec<RouteState>,
     /// Looked up, never iterated over: its order doesn't matter.
     route_of: HashMap<(SocketAddr, SocketAddr), usize>,
@@ -170,6 +174,10 @@ enum Event {
     Arrive {
         packet: usize,
     },
+    /// A link decides about packets that wait.
+    Decide {
+        link: usize,
+    },
     Timer {
         host: HostId,
     },
@@ -187,6 +195,7 @@ impl<H: Host> World<H> {
             events: Events::new(mix(seed)),
             hosts: Vec::new(),
             links: Vec::new(),
+            held: Vec::new(),
             routes: Vec::new(),
             route_of: HashMap::new(),
             socket_of: HashMap::new(),
@@ -251,6 +260,7 @@ impl<H: Host> World<H> {
         let seed = mix(mix(self.seed ^ 0x6c69_6e6b).wrapping_add(config.seed))
             .wrapping_add(self.links.len() as u64);
         self.links.push(Link::new(LinkConfig { seed, ..config })?);
+        self.held.push(HeldBack::default());
         Ok(LinkId(self.links.len() - 1))
     }
 
@@ -378,6 +388,7 @@ impl<H: Host> World<H> {
             Event::Enter { packet } => self.enter_link(packet),
             Event::Leave { packet } => self.leave_link(packet),
             Event::Arrive { packet } => self.arrive(packet),
+            Event::Decide { link } => self.decide(link),
             Event::Timer { host } => self.fire_timer(host),
         }
     }
@@ -509,19 +520,52 @@ impl<H: Host> World<H> {
         let load = Load {
             bytes: packet.data.len() as u32 + Self::HEADER_BYTES,
             ecn: packet.ecn,
+            flow: packet.route as u32,
+            class: route.class,
         };
-        match self.links[link.0].offer(self.now, load) {
-            Verdict::Delivered {
-                arrives, marked, ..
-            } => {
-                packet.marked |= marked;
-                self.events
-                    .schedule(arrives, origin, Event::Leave { packet: index });
+        let LinkId(link) = *link;
+        let verdict = self.links[link].offer(self.now, load);
+        let Verdict::Queued(ticket) = verdict else {
+            return self.pass_on(index, origin, verdict);
+        };
+        if let Some(at) = self.held[link].put(ticket, index, &self.links[link]) {
+            self.schedule_decision(link, at);
+        }
+    }
+
+    /// A link has said what becomes of the packet.
+    fn pass_on(&mut self, index: usize, origin: u64, verdict: Verdict) {
+        let packet = &mut self.packets[index];
+        let Verdict::Delivered {
+            arrives, marked, ..
+        } = verdict
+        else {
+            self.routes[packet.route].stats.lost += 1;
+            self.free_packets.push(index);
+            return;
+        };
+        packet.marked |= marked;
+        self.events
+            .schedule(arrives, origin, Event::Leave { packet: index });
+    }
+
+    fn schedule_decision(&mut self, link: usize, at: Time) {
+        // An origin that no route and no host has.
+        let origin = (link as u64).wrapping_add(u64::MAX / 2);
+        self.events
+            .schedule(at.max(self.now), origin, Event::Decide { link });
+    }
+
+    fn decide(&mut self, link: usize) {
+        while let Some((ticket, verdict)) = self.links[link].decide(self.now) {
+            if let Some(index) = self.held[link].take(ticket) {
+                let origin = self.packets[index].route as u64;
+                self.pass_on(index, origin, verdict);
             }
-            Verdict::Dropped(_) => {
-                route.stats.lost += 1;
-                self.free_packets.push(index);
-            }
+        }
+        self.held[link].is_asked(self.now);
+        if let Some(at) = self.held[link].expect(&self.links[link]) {
+            self.schedule_decision(link, at);
         }
     }
 

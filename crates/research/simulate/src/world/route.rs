@@ -18,6 +18,8 @@ pub struct Route {
     pub jitter: Duration,
     /// What the way takes behind the last link.
     pub delay: Duration,
+    /// The class of their packets, for queues with priorities.
+    pub class: u8,
     /// What goes wrong on the way, besides what links lose.
     pub impairments: Impairments,
     /// The largest packet that gets through, in bytes with IPv4 and UDP headers; larger ones vanish
@@ -81,6 +83,7 @@ pub(super) struct RouteState {
     pub(super) to: SocketAddr,
     pub(super) links: Vec<LinkId>,
     pub(super) stats: RouteStats,
+    pub(super) class: u8,
     pub(super) mtu: Option<u32>,
     jitter: Duration,
     delay: Duration,
@@ -104,6 +107,7 @@ impl RouteState {
             from,
             to,
             links: route.links,
+            class: route.class,
             mtu: route.mtu,
             stats: RouteStats::default(),
             jitter: route.jitter,

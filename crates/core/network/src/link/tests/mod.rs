@@ -1,11 +1,12 @@
 use super::*;
-use crate::{Late, Loss, Red};
+use crate::{Late, Loss, Queue, Red};
 use manyway_units::Rate;
 
 mod open_loop;
 mod properties;
 mod reference;
 mod timetable;
+mod waiting;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -329,6 +330,7 @@ fn red_drops_early_marks_and_counts() {
         let packet = Packet {
             bytes: 1500,
             ecn: n % 4 != 0,
+            ..Packet::new(1500)
         };
         let at = Time::from_nanos(n * 571_429);
         if let Verdict::Delivered { marked, .. } = link.offer(at, packet) {

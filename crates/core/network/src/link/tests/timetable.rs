@@ -210,7 +210,10 @@ fn red_counts_a_time_that_the_link_was_down_as_idle() {
         offer(&mut link, 0, 1500);
     }
     // 0, 0, 1 and 2 waited: ((0/2 + 0)/2 + 1/2)/2 + 2/2.
-    let average = |link: &Link| link.rest.red.as_ref().unwrap().average();
+    let average = |link: &Link| match &link.rest.gate {
+        Some(Gate::Red(gate)) => gate.average(),
+        other => panic!("{other:?}"),
+    };
     assert_eq!(average(&link), 1.25);
     // 1200 µs are two packets, and one for the packet itself.
     offer(&mut link, 1500, 1500);

@@ -7,7 +7,7 @@ use crate::InvalidLink;
 
 mod gate;
 
-pub(crate) use gate::{Admission, Arrival, Gate};
+pub(crate) use gate::Gate;
 
 /// Random early detection as in ns-2's `REDQueue` (S. Floyd and V. Jacobson, "Random Early
 /// Detection Gateways for Congestion Avoidance", IEEE/ACM ToN 1(4), 1993).

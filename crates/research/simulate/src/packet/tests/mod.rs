@@ -68,6 +68,7 @@ fn flow(law: &str, paths: &[usize]) -> Flow {
             bytes: 40,
         },
         ecn: false,
+        class: 0,
         session: Session::default(),
         relays: None,
     }

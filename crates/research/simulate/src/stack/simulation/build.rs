@@ -230,11 +230,13 @@ impl Builder<'_> {
             links: there,
             jitter: flow.jitter,
             delay: flow.extra_delay,
+            class: flow.class,
             ..Route::default()
         };
         let back = Route {
             links: path.reverse.iter().map(|&link| self.links[link]).collect(),
             delay: path.return_delay + flow.extra_return,
+            class: flow.class,
             ..Route::default()
         };
         self.world.add_route(near, far, there);

@@ -2,9 +2,11 @@
 //! and what must hold of any network. `docs/validity.md` has the numbers side by side.
 
 mod adaptive;
+mod aqm;
 mod background;
 mod bbr;
 mod conservation;
+mod fair_queues;
 mod periodic;
 mod random_loss;
 mod red;

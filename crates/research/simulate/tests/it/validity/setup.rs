@@ -84,6 +84,7 @@ pub(crate) fn flow(law: &str, paths: &[usize]) -> Flow {
             bytes: 40,
         },
         ecn: false,
+        class: 0,
         session: Session::default(),
         relays: None,
     }

@@ -5,6 +5,7 @@ use rand::RngExt;
 use super::Red;
 use crate::Limit;
 use crate::link::Fine;
+use crate::queue::arrival::{Admission, Arrival};
 use crate::random::{Generator, Purpose, generator};
 
 /// RED at work: decides about each arriving packet. Names and order of the steps are those of
@@ -24,32 +25,6 @@ pub(crate) struct Gate {
     generator: Generator,
 }
 
-/// A packet at the queue's entrance, and what waits there already, without the packet in service.
-#[derive(Debug, Copy, Clone)]
-pub(crate) struct Arrival {
-    /// In ns.
-    pub(crate) now: u64,
-    /// The packet is ECN-capable.
-    pub(crate) ecn: bool,
-    /// The queue's limit lets it in.
-    pub(crate) room: bool,
-    pub(crate) waiting_packets: u64,
-    pub(crate) waiting_bytes: u64,
-    /// Since when nothing waits and nothing is in service, in ns.
-    pub(crate) idle_since: Option<u64>,
-    /// Time that one byte takes, in 2^-31 ns.
-    pub(crate) per_byte: u64,
-}
-
-/// What becomes of a packet at the queue's entrance.
-#[derive(Debug, Copy, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Admission {
-    Accepted { marked: bool },
-    Full,
-    Early,
-    Forced,
-}
-
 impl Gate {
     /// The configuration is valid.
     pub(crate) fn new(red: Red, seed: u64) -> Self {
@@ -59,7 +34,7 @@ impl Gate {
             count: 0,
             above: false,
             latest: 0,
-            generator: generator(seed, Purpose::Red),
+            generator: generator(seed, Purpose::Queue),
         }
     }
 
@@ -100,10 +75,11 @@ impl Gate {
 
     /// How many typical packets could have passed while the queue was idle.
     fn idle_packets(&self, arrival: &Arrival) -> u64 {
-        let Some(since) = arrival.idle_since else {
+        if !arrival.idle {
             return 0;
-        };
-        let idle = Fine::from_nanos(arrival.now.saturating_sub(since.max(self.latest)));
+        }
+        let since = arrival.free_at.max(self.latest);
+        let idle = Fine::from_nanos(arrival.now.saturating_sub(since));
         let packet = u128::from(arrival.per_byte) * u128::from(self.red.mean_packet);
         match idle.bits() < packet {
             true => 0,

@@ -26,7 +26,8 @@ fn arrival(waiting: u64) -> Arrival {
         room: true,
         waiting_packets: waiting,
         waiting_bytes: waiting * 1500,
-        idle_since: None,
+        free_at: 0,
+        idle: false,
         per_byte: time_per_byte(Rate::from_mbps(20.0)),
     }
 }
@@ -61,7 +62,8 @@ fn idle_time_counts_as_so_many_packets() {
     };
     let after = |idle_since, now| Arrival {
         now,
-        idle_since: Some(idle_since),
+        free_at: idle_since,
+        idle: true,
         ..arrival(0)
     };
     // 600 µs per packet: 2399 µs are three, and one for the packet itself.

@@ -7,7 +7,8 @@ use manyway_control::{
 };
 use manyway_control::{LawSpec, registry};
 use manyway_network::{
-    Change, Late, Limit, LinkConfig, Loss, PathSpec, Queue, Red, Timetable, Topology,
+    Change, CoDel, Drr, FqCoDel, Late, Limit, LinkConfig, Loss, PathSpec, Pie, Priority, Queue,
+    Red, Timetable, Topology,
 };
 use manyway_scenario::{AckPolicy, Experiment, Flow, Lifetime, SeriesKind};
 use manyway_units::{Rate, Time};
@@ -148,7 +149,8 @@ fn limit(least: u32) -> impl Strategy<Value = Limit> + Clone {
     ]
 }
 
-fn queue(least: u32) -> impl Strategy<Value = Queue> + Clone {
+/// Queues that decide about packets when they arrive.
+fn early_queue(least: u32) -> impl Strategy<Value = Queue> + Clone {
     let red = (
         limit(least),
         0.0..30.0,
@@ -167,7 +169,37 @@ fn queue(least: u32) -> impl Strategy<Value = Queue> + Clone {
                 ..Red::new(limit, min, min + more)
             })
         });
-    prop_oneof![2 => limit(least).prop_map(Queue::DropTail), 1 => red]
+    let pie = (limit(least), any::<bool>()).prop_map(|(limit, ecn)| {
+        Queue::Pie(Pie {
+            ecn,
+            ..Pie::new(limit)
+        })
+    });
+    prop_oneof![
+        4 => limit(least).prop_map(Queue::DropTail),
+        2 => red,
+        1 => pie,
+    ]
+}
+
+fn queue(least: u32) -> impl Strategy<Value = Queue> + Clone {
+    let late = (limit(least), 0..4_u8, any::<bool>()).prop_map(|(limit, kind, ecn)| {
+        let codel = CoDel {
+            ecn,
+            ..CoDel::new(limit)
+        };
+        match kind {
+            0 => Queue::CoDel(codel),
+            1 => Queue::Drr(Drr::new(limit)),
+            2 => Queue::FqCoDel(FqCoDel {
+                codel,
+                queues: 2,
+                ..FqCoDel::new(limit)
+            }),
+            _ => Queue::Priority(Priority { limit }),
+        }
+    });
+    prop_oneof![2 => early_queue(least), 1 => late]
 }
 
 fn loss(most: f64) -> impl Strategy<Value = Loss> + Clone {
@@ -363,7 +395,7 @@ fn flow(
     loss: impl Strategy<Value = Loss> + Clone,
 ) -> impl Strategy<Value = Flow> {
     let all: Vec<usize> = (0..paths).collect();
-    let access = link(queue(4), loss, Just(Timetable::default()));
+    let access = link(early_queue(4), loss, Just(Timetable::default()));
     let ways = subsequence(all, 1..=paths).prop_flat_map(move |paths| {
         let lifetimes = lifetimes(duration, paths.len());
         (Just(paths), lifetimes)
