@@ -43,6 +43,9 @@ pub struct Options {
     /// a window that was cut to less gets back there by slow start, as TCP's does in ns-2 (2, with
     /// windows down to 1).
     pub threshold_floor: Option<f64>,
+    /// The slow-start threshold at the start, in packets; `None` for none before the first loss. BBR
+    /// has none at all.
+    pub initial_threshold: Option<f64>,
     /// What an acknowledgement of several packets counts for.
     pub growth: Growth,
     /// Windows also grow by acknowledgements of what was sent before the last cut, as the laws are
@@ -70,6 +73,13 @@ impl Options {
     #[must_use]
     pub fn with_threshold_floor(mut self, packets: f64) -> Self {
         self.threshold_floor = Some(packets);
+        self
+    }
+
+    /// These options with a slow-start threshold of so many packets at the start.
+    #[must_use]
+    pub fn with_initial_threshold(mut self, packets: f64) -> Self {
+        self.initial_threshold = Some(packets);
         self
     }
 

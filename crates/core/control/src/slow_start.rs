@@ -119,10 +119,11 @@ impl SlowStart {
         }
     }
 
-    /// Of the kind and with the smallest threshold that the options say.
+    /// Of the kind and with the thresholds that the options say.
     pub(crate) fn of(options: &Options) -> Self {
         SlowStart {
             least: options.threshold_floor.map_or(0.0, bounded),
+            threshold: options.initial_threshold.map_or(f64::INFINITY, bounded),
             ..Self::new(options.slow_start)
         }
     }
@@ -328,6 +329,14 @@ mod tests {
         window = round(&mut slow, window, 20, 41.0);
         assert_eq!(slow.state, HyStartState::Watching);
         assert!(slow.active(window));
+    }
+
+    #[test]
+    fn begins_with_the_threshold_of_the_options() {
+        let mut slow = SlowStart::of(&Options::default().with_initial_threshold(32.0));
+        assert!(slow.active(31.9) && !slow.active(32.0));
+        assert_eq!(slow.grow(31.0, 10.0), 32.0);
+        assert!(SlowStart::of(&Options::default()).active(1e6));
     }
 
     #[test]

@@ -13,6 +13,11 @@ pub enum Loss {
     None,
     /// Each packet with this probability, independently of all others.
     Bernoulli(f64),
+    /// One packet in so many, at equal distances; the first lost one is this number.
+    Periodic {
+        /// At least 2.
+        every: u32,
+    },
     /// In bursts: a chain of two states, good and bad, takes a step with every packet (E. N.
     /// Gilbert, 1960; E. O. Elliott, 1963). The first packet finds it in its stationary
     /// distribution.
@@ -35,6 +40,7 @@ impl Loss {
         match *self {
             Loss::None => 0.0,
             Loss::Bernoulli(p) => p,
+            Loss::Periodic { every } => 1.0 / f64::from(every),
             Loss::GilbertElliott {
                 good_to_bad,
                 bad_to_good,
@@ -58,6 +64,11 @@ impl Loss {
         match *self {
             Loss::None => Ok(()),
             Loss::Bernoulli(p) => check("loss", p, (0.0..1.0).contains(&p), BELOW_ONE),
+            Loss::Periodic { every: 2.. } => Ok(()),
+            Loss::Periodic { every } => {
+                let allowed = "choose at least 2 packets";
+                Err(InvalidLink::new("loss.every", every, allowed))
+            }
             Loss::GilbertElliott {
                 good_to_bad,
                 bad_to_good,
@@ -87,6 +98,8 @@ pub(crate) struct Losses {
     loss: Loss,
     /// The state of the chain.
     bad: bool,
+    /// Packets since the last one lost by period.
+    passed: u32,
     generator: Generator,
 }
 
@@ -96,7 +109,7 @@ impl Losses {
         let mut generator = generator(seed, Purpose::Loss);
         let bad = match loss {
             Loss::None => return None,
-            Loss::Bernoulli(_) => false,
+            Loss::Bernoulli(_) | Loss::Periodic { .. } => false,
             Loss::GilbertElliott {
                 good_to_bad,
                 bad_to_good,
@@ -106,6 +119,7 @@ impl Losses {
         Some(Self {
             loss,
             bad,
+            passed: 0,
             generator,
         })
     }
@@ -115,6 +129,14 @@ impl Losses {
         match self.loss {
             Loss::None => false,
             Loss::Bernoulli(p) => self.generator.random_bool(p),
+            Loss::Periodic { every } => {
+                self.passed += 1;
+                let lost = self.passed == every;
+                if lost {
+                    self.passed = 0;
+                }
+                lost
+            }
             Loss::GilbertElliott {
                 good_to_bad,
                 bad_to_good,

@@ -121,3 +121,14 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn one_in_so_many_at_equal_distances() {
+    let loss = Loss::Periodic { every: 3 };
+    assert_eq!((loss.validate(), loss.mean()), (Ok(()), 1.0 / 3.0));
+    let mut losses = Losses::new(loss, 1).unwrap();
+    let lost: Vec<usize> = (1..10).filter(|_| losses.next()).collect();
+    assert_eq!(lost, [3, 6, 9]);
+    let all = Loss::Periodic { every: 1 }.validate().unwrap_err();
+    assert_eq!(all.field, "loss.every");
+}

@@ -20,6 +20,11 @@ pub(super) fn remarks(experiment: &Experiment) -> Vec<String> {
                 "`{name}` has a size, which a fluid hasn't: it goes on until it stops."
             ));
         }
+        if flow.unresponsive {
+            remarks.push(format!(
+                "`{name}` is unresponsive, but reacts to prices here."
+            ));
+        }
         if flow.rate.is_some() {
             remarks.push(format!(
                 "The application's rate of `{name}` is taken for a link of its own."

@@ -10,7 +10,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 
 use super::queue::Queue;
-use crate::quantity::{Bandwidth, Bytes, Number, TimeSpan};
+use crate::quantity::{Bandwidth, Bytes, Number, TimeSpan, WholePackets};
 
 /// A one-way link: a queue, a transmitter, a wire.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -35,8 +35,8 @@ pub struct Link {
     /// table with one entry for another kind of queue. Default: one bandwidth-delay product of this link (its rate times twice its
     /// delay), at least "15 kB".
     pub queue: Option<Queue>,
-    /// Probability with which a packet is lost on the wire, or a table for losses in bursts.
-    /// Default: 0.
+    /// Probability with which a packet is lost on the wire, or a table for losses in bursts or at
+    /// equal distances. Default: 0.
     pub loss: Option<Loss>,
     /// The largest random extra delay of a packet, uniformly distributed. Default: "0 s".
     pub jitter: Option<TimeSpan>,
@@ -128,6 +128,8 @@ pub struct Change {
 pub enum Loss {
     /// `0.001`: each packet with this probability.
     Bernoulli(Number),
+    /// `{ every = "1000 packets" }`: one packet in so many, at equal distances.
+    Periodic(WholePackets),
     /// `{ good_to_bad = …, … }`: in bursts.
     GilbertElliott(GilbertElliott),
 }
@@ -158,7 +160,8 @@ impl<'de> Deserialize<'de> for Loss {
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(
-                    "a probability like 0.001, or { good_to_bad = …, bad_to_good = … } for bursts",
+                    "a probability like 0.001, { every = \"1000 packets\" }, or \
+                    { good_to_bad = …, bad_to_good = … } for bursts",
                 )
             }
             fn visit_i64<E: de::Error>(self, number: i64) -> Result<Loss, E> {
@@ -168,8 +171,36 @@ impl<'de> Deserialize<'de> for Loss {
                 Number::deserialize(de::value::F64Deserializer::new(number)).map(Loss::Bernoulli)
             }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Loss, A::Error> {
-                GilbertElliott::deserialize(MapAccessDeserializer::new(map))
-                    .map(Loss::GilbertElliott)
+                #[derive(Deserialize)]
+                #[serde(deny_unknown_fields)]
+                struct Table {
+                    every: Option<WholePackets>,
+                    good_to_bad: Option<Number>,
+                    bad_to_good: Option<Number>,
+                    good: Option<Number>,
+                    bad: Option<Number>,
+                }
+                let table = Table::deserialize(MapAccessDeserializer::new(map))?;
+                let bursts = GilbertElliott {
+                    good_to_bad: table.good_to_bad,
+                    bad_to_good: table.bad_to_good,
+                    good: table.good,
+                    bad: table.bad,
+                };
+                let chain = [
+                    bursts.good_to_bad,
+                    bursts.bad_to_good,
+                    bursts.good,
+                    bursts.bad,
+                ];
+                match table.every {
+                    None => Ok(Loss::GilbertElliott(bursts)),
+                    Some(every) if chain.iter().all(Option::is_none) => Ok(Loss::Periodic(every)),
+                    Some(_) => Err(de::Error::custom(
+                        "losses come at equal distances, `every`, or in bursts: leave the other \
+                         keys out",
+                    )),
+                }
             }
         }
 
@@ -186,6 +217,12 @@ impl JsonSchema for Loss {
             "description": "Packets lost on the wire.",
             "anyOf": [
                 { "type": "number", "minimum": 0, "exclusiveMaximum": 1 },
+                {
+                    "type": "object",
+                    "properties": { "every": generator.subschema_for::<WholePackets>() },
+                    "required": ["every"],
+                    "additionalProperties": false,
+                },
                 generator.subschema_for::<GilbertElliott>(),
             ],
         })

@@ -124,6 +124,10 @@ pub struct Flow {
     /// The application's rate, in payload; the flow is limited by it or by the window. Default: as
     /// much as the window allows.
     pub rate: Option<Bandwidth>,
+    /// The flow sends at its `rate` whatever happens, and lost data not again, like voice over UDP.
+    /// Its law has no effect. It has one path and no `size`, and exists at the packet level only.
+    /// Default: false.
+    pub unresponsive: Option<bool>,
     /// A private first link in front of each subflow, shared with nobody. Default: none; its
     /// `delay` defaults to "0 s", its `queue` to "1000 packets".
     pub access: Option<Link>,
@@ -165,6 +169,9 @@ pub struct Flow {
     /// The smallest slow-start threshold, if it should be above the smallest window: a window that
     /// was cut to less returns there by slow start; at least "1 packet". Default: `window_floor`.
     pub threshold_floor: Option<Packets>,
+    /// The slow-start threshold at the start; `bbr` has none. Default: none, slow start goes on until
+    /// its own end.
+    pub initial_threshold: Option<Packets>,
     /// The number of packets after which the receiver sends an ACK, from 1 to 1024; it acknowledges
     /// packets out of order at once. Default: "1 packet".
     pub ack_every: Option<WholePackets>,

@@ -228,6 +228,7 @@ impl Context<'_> {
         let (size, rate) = (self.size(), self.rate());
         let options = self.options();
         let class = self.class();
+        self.check_unresponsive();
         let relays = self.relays();
         let initial_window = self.packets(
             "initial_window",
@@ -267,6 +268,7 @@ impl Context<'_> {
             stop: flow.stop.map(|stop| time(stop.0)),
             size,
             rate,
+            unresponsive: flow.unresponsive.unwrap_or(false),
             headers: u32::try_from(headers).unwrap_or(u32::MAX),
             jitter: flow.jitter.map_or(Duration::ZERO, |jitter| jitter.0),
             sender: SenderConfig {
@@ -419,6 +421,27 @@ impl Context<'_> {
         }
     }
 
+    /// What a flow that reacts to nothing has and hasn't.
+    fn check_unresponsive(&mut self) {
+        let flow = self.flow;
+        if flow.unresponsive != Some(true) {
+            return;
+        }
+        let paths = flow.paths.as_ref().map_or(0, Vec::len);
+        let wrong = [
+            (flow.rate.is_none(), "has to have a `rate`"),
+            (
+                flow.size.is_some(),
+                "sends lost data not again, so that it has no `size`",
+            ),
+            (paths > 1, "has one path"),
+        ];
+        for (_, message) in wrong.into_iter().filter(|(wrong, _)| *wrong) {
+            let message = format!("an unresponsive flow {message}");
+            self.checks.report(&self.key.join("unresponsive"), message);
+        }
+    }
+
     fn class(&mut self) -> u8 {
         let class = self.flow.class.unwrap_or(0);
         if class >= u32::from(CLASSES) {
@@ -473,6 +496,10 @@ impl Context<'_> {
         if let Some(floor) = self.flow.threshold_floor {
             let floor = self.packets("threshold_floor", Some(floor.0), 1.0);
             options = options.with_threshold_floor(floor);
+        }
+        if let Some(threshold) = self.flow.initial_threshold {
+            let threshold = self.packets("initial_threshold", Some(threshold.0), 1.0);
+            options = options.with_initial_threshold(threshold);
         }
         options
     }

@@ -224,6 +224,7 @@ impl Checks {
             None => return Some(Loss::None),
             Some(file::Loss::Bernoulli(p)) if p.0 == 0.0 => return Some(Loss::None),
             Some(file::Loss::Bernoulli(p)) => return Some(Loss::Bernoulli(p.0)),
+            Some(file::Loss::Periodic(every)) => return Some(Loss::Periodic { every: every.0 }),
             Some(file::Loss::GilbertElliott(bursts)) => bursts,
         };
         let good_to_bad = self.required(

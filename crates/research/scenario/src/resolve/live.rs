@@ -152,6 +152,8 @@ fn of_the_kernel(flow: &Flow) -> Refused {
         ("initial_window", flow.initial_window.is_some()),
         ("window_floor", flow.window_floor.is_some()),
         ("threshold_floor", flow.threshold_floor.is_some()),
+        ("initial_threshold", flow.initial_threshold.is_some()),
+        ("unresponsive", flow.unresponsive == Some(true)),
         ("ack_every", flow.ack_every.is_some()),
         ("ack_delay", flow.ack_delay.is_some()),
         ("ack_size", flow.ack_size.is_some()),

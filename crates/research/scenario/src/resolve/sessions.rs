@@ -100,7 +100,16 @@ pub(super) fn refused(flow: &Flow) -> Vec<(&'static str, String)> {
         flow.threshold_floor.is_some(),
         "the law's own floor",
     );
+    own(
+        "initial_threshold",
+        flow.initial_threshold.is_some(),
+        "no threshold before the first loss",
+    );
     own("ack_size", flow.ack_size.is_some(), "real acknowledgements");
+    if flow.unresponsive == Some(true) {
+        let message = "sessions react to losses: leave it out".to_owned();
+        refused.push(("unresponsive", message));
+    }
     if let Some(size) = flow
         .packet_size
         .filter(|size| !PACKET.contains(&size.0.bytes()))

@@ -276,6 +276,13 @@ fn links() {
         ("queue = \"100 packets\"", "loss = 1.0"),
         ("queue = \"100 packets\"", "loss = \"1 %\""),
         ("queue = \"100 packets\"", "loss = nan"),
+        (
+            "queue = \"100 packets\"",
+            "loss = { every = \"9 packets\", bad = 0.5 }",
+        ),
+        ("queue = \"100 packets\"", "loss = { every = \"1 packet\" }"),
+        ("start = \"5 s\"", "initial_threshold = \"0 packets\""),
+        ("start = \"5 s\"", "unresponsive = true\nsize = \"1 MB\""),
         ("queue = \"100 packets\"", "loss = { good_to_bad = 0.1 }"),
         (
             "queue = \"100 packets\"",

@@ -33,6 +33,7 @@ fn experiment(pairs: usize) -> Experiment {
         stop: None,
         size: (group == 1).then_some(1_000_000),
         rate: None,
+        unresponsive: false,
         headers: 40,
         jitter: Duration::ZERO,
         sender: SenderConfig::default(),

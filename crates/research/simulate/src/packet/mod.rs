@@ -394,6 +394,10 @@ impl Simulation {
         let window = source.controller.window(sender.slot());
         subflow.meter.window(self.now, window);
         let owner = subflow.source as usize;
+        if self.sources[owner].unresponsive {
+            self.settle(index);
+            return;
+        }
         match event {
             TimerEvent::Nothing => {}
             TimerEvent::LossDetected => {
@@ -499,6 +503,10 @@ impl Simulation {
             // A meter that has ended knows no window any more.
             if source.backlog == 0 || subflow.meter.is_over() {
                 return;
+            }
+            if source.unresponsive {
+                let burst = std::mem::take(&mut source.backlog);
+                return (0..burst).for_each(|_| self.send(index, true));
             }
             if sender.pto_count() > 0 && source.avoids_silent_paths() {
                 return;

@@ -33,6 +33,8 @@ pub(super) struct Source {
     production: f64,
     produced: u64,
     pub(super) finite: bool,
+    /// Sends what the application produces at once, and nothing again.
+    pub(super) unresponsive: bool,
     /// Endless, and without a path manager: what is acknowledged only has to be counted.
     pub(super) plain: bool,
     /// Bytes of payload in each packet.
@@ -123,6 +125,7 @@ impl Source {
             production,
             produced: 0,
             finite: packets.is_some(),
+            unresponsive: flow.unresponsive,
             plain: packets.is_none() && managed.is_none(),
             payload,
             open: packets.unwrap_or(0),
@@ -220,7 +223,7 @@ impl Source {
 
     /// Data must be sent again.
     pub(super) fn on_lost(&mut self, packets: u64) {
-        if self.state == FlowState::Active {
+        if self.state == FlowState::Active && !self.unresponsive {
             let copies = packets.min(self.copies);
             self.copies -= copies;
             self.backlog += packets - copies;

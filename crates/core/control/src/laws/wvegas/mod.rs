@@ -192,7 +192,10 @@ impl Controller for Wvegas {
             base_rtt: self.given_base(),
             base_one_way: f64::INFINITY,
             slow_start: true,
-            threshold: f64::INFINITY,
+            threshold: self
+                .options
+                .initial_threshold
+                .map_or(f64::INFINITY, bounded),
             // The first round is over with the first acknowledgement: the one after it is the first
             // to grow.
             grows: false,

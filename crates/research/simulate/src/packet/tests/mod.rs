@@ -54,6 +54,7 @@ fn flow(law: &str, paths: &[usize]) -> Flow {
         stop: None,
         size: None,
         rate: None,
+        unresponsive: false,
         headers: 0,
         jitter: Duration::ZERO,
         sender: SenderConfig {

@@ -16,3 +16,4 @@ mod sawtooth;
 mod setup;
 mod sharing;
 mod timeouts;
+mod traffic;

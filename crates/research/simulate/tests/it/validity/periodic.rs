@@ -1,7 +1,7 @@
 //! One packet in N lost, at a constant round-trip time: the deterministic model behind √(3/2).
 //!
-//! No link of ours loses every N-th packet, so a pipe that does, in a few lines, stands around the
-//! sender and Reno themselves.
+//! A pipe in a few lines stands around the sender and Reno themselves, to count whole cycles.
+//! `traffic` has the same with a link that loses by period.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -70,6 +70,7 @@ pub(crate) fn flow(law: &str, paths: &[usize]) -> Flow {
         stop: None,
         size: None,
         rate: None,
+        unresponsive: false,
         headers: 0,
         jitter: Duration::ZERO,
         sender: SenderConfig {
