@@ -184,7 +184,7 @@ impl EpochRun<'_> {
         let found = model.equilibrium();
         Rest {
             rates_bps: self.reduced.bits(&found.rates),
-            kept: self.reduced.all_kept(Some(&found.prices)),
+            kept: self.reduced.kept(),
             prices: self.reduced.named(&found.prices),
             residual: found.residual,
             converged: found.converged,
@@ -215,7 +215,7 @@ impl EpochRun<'_> {
                 .zip(sizes)
                 .map(|(rate, size)| rate / size)
                 .collect(),
-            kept: self.reduced.all_kept(None),
+            kept: self.reduced.kept(),
             prices: self.reduced.named(&best.prices),
             residual: best.certificate.residual,
             converged: true,

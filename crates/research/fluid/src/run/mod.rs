@@ -104,7 +104,7 @@ pub struct Epoch {
 pub struct Rest {
     /// Rate of each of [`Epoch::subflows`], bits/s with headers.
     pub rates_bps: Vec<f64>,
-    /// The share of each that gets through; the rest is lost.
+    /// The share of each that wires don't lose.
     pub kept: Vec<f64>,
     /// Price of each of [`FluidRun::links`].
     pub prices: Vec<f64>,

@@ -23,10 +23,8 @@ pub(super) struct Reduced {
     pub(super) packets: Vec<f64>,
     /// Random loss on each route.
     pub(super) losses: Vec<f64>,
-    /// How many of the network's links, the first ones, have names of the experiment …
+    /// How many of the network's links, the first ones, have names of the experiment.
     pub(super) named: usize,
-    /// … and how many carry packets: the others are applications, whose prices lose nothing.
-    pub(super) real: usize,
 }
 
 impl Reduced {
@@ -51,9 +49,7 @@ impl Reduced {
             packets: Vec::new(),
             losses: Vec::new(),
             named: experiment.topology.links.len(),
-            real: 0,
         };
-        found.real = found.network.links.len();
         let Network { links, flows } = &mut found.network;
         for flow in flows {
             let class = by_name[flow.name.as_str()];
@@ -92,20 +88,10 @@ impl Reduced {
         found
     }
 
-    /// The share of a route's packets that get through, at these prices of all links if they are
-    /// loss probabilities.
-    pub(super) fn kept(&self, route: usize, links: &[usize], prices: Option<&[f64]>) -> f64 {
-        let real = links.iter().filter(|&&link| link < self.real);
-        let lost: f64 = prices.map_or(0.0, |prices| real.map(|&link| prices[link]).sum());
-        (1.0 - self.losses[route] - lost).max(0.0)
-    }
-
-    /// [`Reduced::kept`] of every route.
-    pub(super) fn all_kept(&self, prices: Option<&[f64]>) -> Vec<f64> {
-        let routes = self.network.routes().enumerate();
-        routes
-            .map(|(r, (_, route))| self.kept(r, &route.links, prices))
-            .collect()
+    /// The share of each route's packets that wires don't lose. What queues drop isn't carried: where
+    /// a link is full, rates are what it carries.
+    pub(super) fn kept(&self) -> Vec<f64> {
+        self.losses.iter().map(|loss| 1.0 - loss).collect()
     }
 
     /// Rates of all routes in bits/s, each that of one flow.

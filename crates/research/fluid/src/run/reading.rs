@@ -14,8 +14,6 @@ pub(super) struct Reading {
     pub(super) rtts: Vec<f64>,
     /// By link.
     pub(super) prices: Vec<f64>,
-    /// Prices are shares of packets that links lose, not delays.
-    pub(super) prices_are_losses: bool,
 }
 
 /// A system of equations whose states can be read.
@@ -36,7 +34,6 @@ impl Fluid for LossModel<'_> {
             rates,
             rtts,
             prices: self.prices(state),
-            prices_are_losses: true,
         }
     }
 }
@@ -56,7 +53,6 @@ impl Fluid for DelayModel {
             rates: self.rates(state),
             rtts,
             prices,
-            prices_are_losses: false,
         }
     }
 }

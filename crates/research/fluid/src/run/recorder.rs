@@ -118,9 +118,9 @@ struct Subflow {
 #[derive(Debug, Clone, Copy, Default)]
 struct Total {
     seconds: f64,
-    /// Sent …
+    /// That links carry …
     packets: f64,
-    /// … and not lost.
+    /// … and wires don't lose.
     arrived: f64,
     window: f64,
     rtt: f64,
@@ -224,16 +224,12 @@ impl<'a> Recorder<'a> {
             for (node, weight) in GAUSS {
                 let reading = read(from + node * (to - from) - epoch);
                 let q = reduced.network.route_prices(&reading.prices);
-                let losses = reading.prices_are_losses.then_some(&reading.prices[..]);
-                for (r, (sum, (_, route))) in
-                    sums.iter_mut().zip(reduced.network.routes()).enumerate()
-                {
+                for (r, sum) in sums.iter_mut().enumerate() {
                     let part = weight * (to - from);
-                    let kept = reduced.kept(r, &route.links, losses);
                     sum.add(&Total {
                         seconds: part,
                         packets: part * reading.rates[r],
-                        arrived: part * reading.rates[r] * kept,
+                        arrived: part * reading.rates[r] * (1.0 - reduced.losses[r]),
                         window: part * reading.windows[r],
                         rtt: part * reading.rtts[r],
                         price: part * (q[r] + reduced.losses[r]),
