@@ -22,6 +22,9 @@ const SURE: f64 = 5.0;
 const PLAIN: f64 = 0.85;
 /// What is known of their gain counts so much less with each new measurement.
 const MEMORY: f64 = 0.7;
+/// If one is so many standard errors away from what is known, the network is another one: what is
+/// known is forgotten.
+const SURPRISE: f64 = 4.0;
 /// Paths settle for so many round trips at least once others come or go, …
 const SETTLE_ROUNDS: u32 = 6;
 /// … and until slow start is over, but not for more than so many, …
@@ -126,6 +129,12 @@ struct Gain {
 impl Gain {
     fn add(&mut self, gain: f64, error: f64) {
         let weight = 1.0 / (error * error);
+        if self.weight > 0.0 {
+            let off = (gain - self.sum / self.weight).abs();
+            if off > SURPRISE * error.hypot(1.0 / self.weight.sqrt()) {
+                *self = Self::default();
+            }
+        }
         self.weight = MEMORY * self.weight + weight;
         self.sum = MEMORY * self.sum + weight * gain;
     }
