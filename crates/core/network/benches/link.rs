@@ -46,7 +46,7 @@ fn arrival(verdict: Verdict) -> u64 {
         Verdict::Delivered {
             arrives, marked, ..
         } => arrives.as_nanos() ^ u64::from(marked),
-        Verdict::Dropped(_) => 0,
+        Verdict::Queued(_) | Verdict::Dropped(_) => 0,
     }
 }
 

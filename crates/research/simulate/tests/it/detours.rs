@@ -262,10 +262,6 @@ impl Cell {
         )
     }
 }
-fn median(mut of: Vec<f64>) -> f64 {
-    of.sort_by(f64::total_cmp);
-    of[of.len() / 2]
-}
 
 /// What a network asks of a law that it doesn't have; empty if all is well.
 fn misses(network: &Network, cell: &Cell) -> Vec<&'static str> {

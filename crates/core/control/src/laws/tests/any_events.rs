@@ -231,10 +231,11 @@ fn options() -> impl Strategy<Value = Options> {
     ];
     let start = prop_oneof![Just(SlowStartKind::HyStart), Just(SlowStartKind::Standard)];
     let growth = prop_oneof![Just(Growth::Bytes), Just(Growth::Acks)];
-    let threshold = floor.clone();
-    (floor, threshold, start, growth, any::<bool>()).prop_map(
-        |(floor, threshold, slow_start, growth, recovering)| Options {
+    let (threshold, initial) = (floor.clone(), floor.clone());
+    (floor, threshold, initial, start, growth, any::<bool>()).prop_map(
+        |(floor, threshold, initial, slow_start, growth, recovering)| Options {
             slow_start,
+            initial_threshold: initial,
             window_floor: floor,
             threshold_floor: threshold,
             growth,
