@@ -1,13 +1,17 @@
 //! System calls that an endpoint, a relay and a registry share: UDP socket options, a Unix clock
 //! that never jumps, how many files may be open, whether a lost terminal ends a process, files with
-//! secrets. No protocol lives here.
+//! secrets; and TUN devices, for tunnels and testbeds. No protocol lives here.
 //!
 //! It is a crate of its own because relay and registry must build without the runtime.
 
 mod clock;
 mod files;
 mod hangup;
+#[cfg(target_os = "linux")]
+pub mod netlink;
 pub mod secret;
+#[cfg(target_os = "linux")]
+pub mod tun;
 pub mod udp;
 
 pub use clock::UnixClock;

@@ -1,13 +1,11 @@
 //! What the emulator asks of Linux.
 //!
-//! Two calls are unsafe, as neither std nor nix has them: the one that makes a TUN device, and the
-//! one that asks for real time.
+//! One call is unsafe, as neither std nor nix has it: the one that asks for real time.
 #![allow(unsafe_code)]
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
@@ -38,40 +36,12 @@ pub fn inside<T: Send>(
     done.unwrap_or_else(|_| Err(io::Error::other("the thread in the namespace panicked")))
 }
 
-/// Makes a TUN device in a network namespace that has a name. It is there as long as the file is
-/// open; reads and writes are packets, and never wait.
+/// As [`manyway_os::tun::open`], in a network namespace that has a name.
 ///
 /// # Errors
-/// If there is no such namespace, if it has such a device, or without the right to.
+/// If there is no such namespace, too.
 pub(crate) fn tun(namespace: &str, device: &str) -> io::Result<File> {
-    inside(namespace, || {
-        let tun = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(libc::O_NONBLOCK)
-            .open("/dev/net/tun")?;
-        attach(&tun, device)?;
-        Ok(tun)
-    })
-}
-
-fn attach(tun: &File, device: &str) -> io::Result<()> {
-    // SAFETY: zeros are a valid value of this structure of integers and addresses.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    // The last byte of the name stays 0.
-    if device.is_empty() || device.len() >= request.ifr_name.len() {
-        let message = format!("{device:?} is no name of a device: 1 to 15 bytes");
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
-    }
-    for (to, from) in request.ifr_name.iter_mut().zip(device.bytes()) {
-        *to = from as libc::c_char;
-    }
-    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
-    // SAFETY: the descriptor is open, and TUNSETIFF reads and writes a `struct ifreq`, which lives
-    // until the call returns.
-    let result = unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETIFF, &mut request) };
-    Errno::result(result)?;
-    Ok(())
+    inside(namespace, || manyway_os::tun::open(device))
 }
 
 /// Gives the calling thread the processor whenever it wants it, where that is permitted; whether it

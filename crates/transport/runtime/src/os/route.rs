@@ -1,7 +1,4 @@
 //! Asks the kernel's routing table by which device a packet would leave.
-//!
-//! The netlink request is written by hand: `rtnetlink` would add 9 crates to the build (4 for
-//! `netlink-packet-route` and `netlink-sys` alone) and a background task, for this one question.
 
 use std::net::IpAddr;
 
@@ -40,19 +37,16 @@ pub(crate) fn look_up(query: Query) -> Answer {
 
 #[cfg(target_os = "linux")]
 mod netlink {
-    use super::*;
-    use nix::errno::Errno;
-    use nix::sys::socket::{
-        AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto,
-        socket,
-    };
-    use std::os::fd::AsRawFd;
+    use std::io;
 
-    // include/uapi/linux/netlink.h and rtnetlink.h
-    const NLMSG_ERROR: u16 = 2;
+    use manyway_os::netlink::{HEADER, Message, NLMSG_ERROR};
+    use nix::errno::Errno;
+
+    use super::*;
+
+    // include/uapi/linux/rtnetlink.h
     const RTM_NEWROUTE: u16 = 24;
     const RTM_GETROUTE: u16 = 26;
-    const NLM_F_REQUEST: u16 = 1;
     /// Answer with the table's entry: without it, IPv4 takes any destination on a named device for
     /// a neighbour.
     const RTM_F_FIB_MATCH: u32 = 0x2000;
@@ -62,83 +56,33 @@ mod netlink {
     const RTA_MULTIPATH: u16 = 9;
     const AF_INET: u8 = 2;
     const AF_INET6: u8 = 10;
-    const MESSAGE_HEADER: usize = 16;
     const ROUTE_HEADER: usize = 12;
 
-    pub(super) fn look_up(query: Query) -> Result<Answer, Errno> {
-        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        let socket = socket(
-            AddressFamily::Netlink,
-            SockType::Raw,
-            flags,
-            SockProtocol::NetlinkRoute,
-        )?;
-        let fd = socket.as_raw_fd();
-        sendto(
-            fd,
-            &request(query),
-            &NetlinkAddr::new(0, 0),
-            MsgFlags::empty(),
-        )?;
-        // The kernel answers while it handles the request, so the answer is already here.
-        let mut answer = [0; 4096];
-        let length = recv(fd, &mut answer, MsgFlags::empty())?;
-        Ok(parse(&answer[..length]))
-    }
-
-    fn request(query: Query) -> Vec<u8> {
+    pub(super) fn look_up(query: Query) -> io::Result<Answer> {
         let family = if query.destination.is_ipv4() {
             AF_INET
         } else {
             AF_INET6
         };
         let bits = |ip: IpAddr| if ip.is_ipv4() { 32 } else { 128 };
-        let mut message = Vec::with_capacity(128);
-        message.extend(0u32.to_ne_bytes());
-        message.extend(RTM_GETROUTE.to_ne_bytes());
-        message.extend(NLM_F_REQUEST.to_ne_bytes());
-        message.extend([0; 8]);
-        message.extend([
-            family,
-            bits(query.destination),
-            query.source.map_or(0, bits),
-            0,
-            0,
-            0,
-            0,
-            0,
-        ]);
-        message.extend(RTM_F_FIB_MATCH.to_ne_bytes());
-        attribute(&mut message, RTA_DST, &octets(query.destination));
+        let (to, from) = (bits(query.destination), query.source.map_or(0, bits));
+        let mut body = vec![family, to, from, 0, 0, 0, 0, 0];
+        body.extend(RTM_F_FIB_MATCH.to_ne_bytes());
+        let mut message =
+            Message::new(RTM_GETROUTE, &body).with_address(RTA_DST, query.destination);
         if let Some(source) = query.source {
-            attribute(&mut message, RTA_SRC, &octets(source));
+            message = message.with_address(RTA_SRC, source);
         }
         if let Some(device) = query.device {
-            attribute(&mut message, RTA_OIF, &device.to_ne_bytes());
+            message = message.with(RTA_OIF, &device.to_ne_bytes());
         }
-        let length = message.len() as u32;
-        message[..4].copy_from_slice(&length.to_ne_bytes());
-        message
-    }
-
-    fn octets(ip: IpAddr) -> Vec<u8> {
-        match ip {
-            IpAddr::V4(ip) => ip.octets().to_vec(),
-            IpAddr::V6(ip) => ip.octets().to_vec(),
-        }
-    }
-
-    /// Lengths of 4 and 16 need no padding.
-    fn attribute(message: &mut Vec<u8>, kind: u16, value: &[u8]) {
-        message.extend((4 + value.len() as u16).to_ne_bytes());
-        message.extend(kind.to_ne_bytes());
-        message.extend(value);
+        Ok(parse(&message.ask()?))
     }
 
     fn parse(message: &[u8]) -> Answer {
         match u16_at(message, 4) {
             Some(NLMSG_ERROR) => {
-                match u32_at(message, MESSAGE_HEADER).map(|errno| (errno as i32).wrapping_neg()) {
+                match u32_at(message, HEADER).map(|errno| (errno as i32).wrapping_neg()) {
                     Some(errno)
                         if [Errno::ENETUNREACH, Errno::EHOSTUNREACH]
                             .contains(&Errno::from_raw(errno)) =>
@@ -149,9 +93,7 @@ mod netlink {
                 }
             }
             Some(RTM_NEWROUTE) => {
-                let attributes = message
-                    .get(MESSAGE_HEADER + ROUTE_HEADER..)
-                    .unwrap_or_default();
+                let attributes = message.get(HEADER + ROUTE_HEADER..).unwrap_or_default();
                 device(attributes).map_or(Answer::Unknown, Answer::Device)
             }
             _ => Answer::Unknown,
