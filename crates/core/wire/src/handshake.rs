@@ -322,7 +322,7 @@ mod tests {
     fn an_init_byte_by_byte() {
         let datagram = init(b"NOISE");
         assert_eq!(datagram.len(), INIT_LEN);
-        assert_eq!(datagram[..20], *b"\x01\x02abcdefghticketid\x00\x05");
+        assert_eq!(datagram[..20], *b"\x01\x03abcdefghticketid\x00\x05");
         assert_eq!(datagram[20..25], *b"NOISE");
         assert_eq!(datagram[25..1152], [0; 1127]);
         assert_eq!(datagram[1152..1184], sign(&datagram[..1152]));
@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn a_reply_byte_by_byte() {
         let datagram = reply(b"NOISE");
-        assert_eq!(datagram[..17], *b"\x02\x02abcdefgh\x00\x05NOISE");
+        assert_eq!(datagram[..17], *b"\x02\x03abcdefgh\x00\x05NOISE");
         assert_eq!(datagram[17..], sign(&datagram[..17]));
         let signed = Reply::decode(&datagram).unwrap();
         assert_eq!(signed.authenticated, &datagram[..17]);
@@ -361,7 +361,7 @@ mod tests {
         let datagram = cookie.seal(sign);
         assert_eq!(
             datagram[..42],
-            *b"\x03\x02abcdefghused once, never0123456789abcdef"
+            *b"\x03\x03abcdefghused once, never0123456789abcdef"
         );
         assert_eq!(datagram[42..], sign(&datagram[..42]));
         assert_eq!((datagram.len(), COOKIE_LEN), (74, 74));

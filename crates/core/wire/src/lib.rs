@@ -46,7 +46,7 @@ pub use datagram::{
 };
 pub use error::DecodeError;
 pub use frame::{
-    CHALLENGE_LEN, Frame, Frames, MAX_REASON_LEN, MAX_RELAYS, MAX_STREAM_COUNT,
+    CHALLENGE_LEN, Frame, Frames, MAX_REASON_LEN, MAX_RELAYS, MAX_STREAM_COUNT, datagram_frame_len,
     stream_frame_capacity,
 };
 pub use handshake::{

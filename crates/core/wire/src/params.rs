@@ -30,11 +30,14 @@ pub struct TransportParameters {
     /// The largest UDP payload that this side accepts, in bytes (9; default and minimum 1200, at
     /// most 65,527).
     pub max_datagram: u64,
+    /// The most bytes of data in a DATAGRAM frame that this side accepts (11; default 0: it accepts
+    /// none; at most 65,527).
+    pub max_datagram_data: u64,
     /// The grant in front of the listener's datagrams, if they have to go through a relay (10; none
     /// by default).
     pub grant: Option<Grant>,
     /// Whether the initiator's static key is its identity, which others may know it by, and not
-    /// made for this connection alone (11; not by default).
+    /// made for this connection alone (12; not by default).
     pub identity: bool,
 }
 
@@ -51,6 +54,7 @@ impl TransportParameters {
             ack_every: 10,
             max_paths: 64,
             max_datagram: INIT_LEN as u64,
+            max_datagram_data: 0,
             grant: None,
             identity: false,
         }
@@ -96,8 +100,8 @@ impl TransportParameters {
         Ok(params)
     }
 
-    /// Writes all parameters in the order of their ids. Replaces a value out of range by the
-    /// nearest one in range.
+    /// Writes all parameters in the order of their ids, but a grant last. Replaces a value out of
+    /// range by the nearest one in range.
     pub fn encode(&self, buf: &mut impl BufMut) {
         varint::put(buf, CID);
         varint::put(buf, CID_LEN as u64);
@@ -123,9 +127,9 @@ impl TransportParameters {
         }
     }
 
-    /// The bytes that [`encode`](Self::encode) writes: at most 140.
+    /// The bytes that [`encode`](Self::encode) writes: at most 146.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(140);
+        let mut bytes = Vec::with_capacity(146);
         self.encode(&mut bytes);
         bytes
     }
@@ -146,8 +150,8 @@ struct Number {
 
 /// 1 or, which is as good as missing, 0.
 const IDENTITY: Number = Number {
-    id: 11,
-    name: "transport parameter 11 (identity)",
+    id: 12,
+    name: "transport parameter 12 (identity)",
     least: 0,
     most: 1,
 };
@@ -174,7 +178,7 @@ macro_rules! field {
     };
 }
 
-const FIELDS: [Field; 8] = [
+const FIELDS: [Field; 9] = [
     field!(2, initial_max_data, (0..=varint::MAX)),
     field!(3, initial_max_stream_data, (0..=varint::MAX)),
     field!(4, initial_max_streams, (0..=MAX_STREAM_COUNT)),
@@ -183,6 +187,7 @@ const FIELDS: [Field; 8] = [
     field!(7, ack_every, (1..=varint::MAX)),
     field!(8, max_paths, (1..=varint::MAX)),
     field!(9, max_datagram, (INIT_LEN as u64..=65_527)),
+    field!(11, max_datagram_data, (0..=65_527)),
 ];
 
 impl Number {
@@ -252,6 +257,7 @@ mod tests {
             7, 1, 10,
             8, 2, 0x40, 64,
             9, 2, 0x44, 0xb0,
+            11, 1, 0,
         ];
         assert_eq!(TransportParameters::new(MY_CID).to_bytes(), expected);
     }
@@ -288,7 +294,7 @@ mod tests {
             ..TransportParameters::new(MY_CID)
         };
         let bytes = params.to_bytes();
-        assert!(bytes.len() <= 140);
+        assert!(bytes.len() <= 146);
         assert_eq!(TransportParameters::decode(&bytes), Ok(params));
         let cut = list(&[(1, &MY_CID.0), (10, &grant.as_bytes()[1..])]);
         TransportParameters::decode(&cut).unwrap_err();
@@ -303,30 +309,30 @@ mod tests {
     #[test]
     fn an_identity_is_told_by_one_byte() {
         let decode = |value: &[u8]| {
-            let bytes = list(&[(1, &MY_CID.0), (11, value)]);
+            let bytes = list(&[(1, &MY_CID.0), (12, value)]);
             TransportParameters::decode(&bytes).map(|params| params.identity)
         };
         assert_eq!((decode(&[0]), decode(&[1])), (Ok(false), Ok(true)));
         for wrong in [&[][..], &[2], &[1, 1]] {
             decode(wrong).unwrap_err();
         }
-        TransportParameters::decode(&list(&[(1, &MY_CID.0), (11, &[1]), (11, &[1])])).unwrap_err();
+        TransportParameters::decode(&list(&[(1, &MY_CID.0), (12, &[1]), (12, &[1])])).unwrap_err();
         let params = TransportParameters {
             identity: true,
             ..TransportParameters::new(MY_CID)
         };
         let bytes = params.to_bytes();
-        assert!(bytes.ends_with(&[11, 1, 1]));
+        assert!(bytes.ends_with(&[12, 1, 1]));
         assert_eq!(TransportParameters::decode(&bytes), Ok(params));
     }
 
     #[test]
     fn what_is_unknown_is_skipped() {
         let bytes = list(&[
-            (12, b"new"),
+            (13, b"new"),
             (1, &MY_CID.0),
             (varint::MAX, &[]),
-            (12, b"twice"),
+            (13, b"twice"),
             (7, &[3]),
         ]);
         let params = TransportParameters::decode(&bytes).unwrap();
@@ -408,13 +414,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trip(cid: [u8; 8], numbers: [u64; 8]) {
+        fn round_trip(cid: [u8; 8], numbers: [u64; 9]) {
             let mut params = TransportParameters::new(ConnectionId(cid));
             for (field, number) in FIELDS.iter().zip(numbers) {
                 *(field.of_mut)(&mut params) = number;
             }
             let bytes = params.to_bytes();
-            prop_assert!(bytes.len() <= 90);
+            prop_assert!(bytes.len() <= 96);
             let decoded = TransportParameters::decode(&bytes).unwrap();
             for field in &FIELDS {
                 prop_assert_eq!(

@@ -48,6 +48,11 @@ pub enum Frame<'a> {
         /// The bytes, borrowed from the packet.
         data: &'a [u8],
     },
+    /// Bytes that belong to no stream and aren't sent again (RFC 9221).
+    Datagram {
+        /// The bytes, borrowed from the packet.
+        data: &'a [u8],
+    },
     /// The sender ends its direction of a stream early.
     ResetStream {
         /// The stream.
@@ -162,6 +167,11 @@ pub fn stream_frame_capacity(stream: StreamId, offset: u64, room: usize) -> Opti
         .max()
 }
 
+/// The bytes of a DATAGRAM frame with so many bytes of data.
+pub fn datagram_frame_len(data: usize) -> usize {
+    1 + varint::len(data as u64) + data
+}
+
 impl<'a> Frame<'a> {
     /// Whether the packet with this frame has to be acknowledged: all frames except PADDING, ACK
     /// and CLOSE.
@@ -208,6 +218,10 @@ impl<'a> Frame<'a> {
             } => {
                 let kind = if *fin { kind::STREAM_FIN } else { kind::STREAM };
                 put(out, kind, [stream.0, *offset, data.len() as u64]);
+                out.slice(data);
+            }
+            Frame::Datagram { data } => {
+                put(out, kind::DATAGRAM, [data.len() as u64]);
                 out.slice(data);
             }
             Frame::ResetStream {
@@ -322,6 +336,11 @@ fn decode<'a>(reader: &mut Reader<'a>) -> Result<Frame<'a>, DecodeError> {
         kind::ACK_ECN => Frame::Ack(AckFrame::decode(reader, true)?),
         kind::STREAM => stream(reader, false)?,
         kind::STREAM_FIN => stream(reader, true)?,
+        kind::DATAGRAM => {
+            let len = reader.count("DATAGRAM's data")?;
+            let data = reader.take(len, "DATAGRAM's data")?;
+            Frame::Datagram { data }
+        }
         kind::RESET_STREAM => Frame::ResetStream {
             stream: StreamId(reader.varint("RESET_STREAM's stream")?),
             code: reader.varint("RESET_STREAM's code")?,

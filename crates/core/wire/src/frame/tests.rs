@@ -45,6 +45,7 @@ fn every_frame_byte_by_byte() {
             fin: true,
             data: b"",
         },
+        Frame::Datagram { data: b"packet" },
         Frame::ResetStream {
             stream,
             code: 64,
@@ -110,8 +111,8 @@ fn every_frame_byte_by_byte() {
 #[test]
 fn unknown_types_are_refused() {
     let known = [
-        0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x10, 0x11, 0x12,
-        0x14, 0x18, 0x19, 0x1a, 0x1b, 0x1c,
+        0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x10, 0x11,
+        0x12, 0x14, 0x18, 0x19, 0x1a, 0x1b, 0x1c,
     ];
     for kind in 0..=u8::MAX {
         let unknown = decoded(&[kind, 0, 0, 0]) == Err(DecodeError::UnknownFrame { kind });
@@ -286,6 +287,25 @@ fn stream_capacity_is_the_most_that_fits() {
     }
 }
 
+#[test]
+fn a_datagrams_length_is_told_beforehand() {
+    for len in [0, 1, 63, 64, 1284, 16_383, 16_384] {
+        let frame = Frame::Datagram {
+            data: &vec![7; len],
+        };
+        assert_eq!(datagram_frame_len(len), frame.encoded_len(), "{len}");
+    }
+}
+
+#[test]
+fn a_datagram_is_as_long_as_it_says() {
+    let error = decoded(&[0x0c, 3, 1, 2]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "it ends in the middle of DATAGRAM's data"
+    );
+}
+
 /// A frame that owns what it says, so that a strategy can make it.
 #[derive(Clone, Debug)]
 struct Owned(Vec<u8>);
@@ -353,6 +373,7 @@ fn frame() -> impl Strategy<Value = Owned> {
                 })
             }
         ),
+        any::<Vec<u8>>().prop_map(move |data| again(Frame::Datagram { data: &data })),
         (stream(), number(), number()).prop_map(move |(stream, code, final_size)| again(
             Frame::ResetStream {
                 stream,

@@ -208,6 +208,10 @@ fn frames() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         Frame::Addresses { seq: 4, addresses },
         Frame::Padding { len: 30 },
     ]);
+    let datagrams = payload(&[
+        Frame::Datagram { data: b"a packet" },
+        Frame::Datagram { data: b"" },
+    ]);
     let close = payload(&[Frame::Close {
         code: 0x100,
         reason: "the disk is full: größer",
@@ -216,6 +220,7 @@ fn frames() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         ("frames", "data", data),
         ("frames", "limits", limits),
         ("frames", "paths", paths),
+        ("frames", "datagrams", datagrams),
         ("frames", "close", close),
     ]
 }

@@ -56,6 +56,7 @@ fn the_examples_are_what_the_encoders_write() {
             fin: true,
             data: b"",
         },
+        Frame::Datagram { data: b"abc" },
         Frame::PathId {
             path: PathId(300),
             cid: ConnectionId(*b"01234567"),
@@ -97,7 +98,7 @@ fn the_examples_are_what_the_encoders_write() {
         [90..=100, 88..=88, 2..=5].into_iter(),
         usize::MAX,
     );
-    expected.insert(2, ack);
+    expected.insert(3, ack);
 
     let written: Vec<Vec<u8>> = rows("## Frames")
         .into_iter()
@@ -149,6 +150,7 @@ fn defaults_of_the_parameters() {
         params.ack_every,
         params.max_paths,
         params.max_datagram,
+        params.max_datagram_data,
         u64::from(params.identity),
     ];
     let rows = rows("## Transport parameters");
