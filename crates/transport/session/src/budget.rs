@@ -26,8 +26,20 @@ pub(crate) const MAX_BARE: usize = 16 << 10;
 /// Those with stream data are taken to carry so many bytes of it on average.
 pub(crate) const LEAST_IN_PACKET: u32 = 512;
 
+/// Datagrams of the application that wait in each direction, and their bytes.
+pub(crate) const MAX_DATAGRAMS: usize = 1024;
+pub(crate) const MAX_DATAGRAM_BYTES: usize = 512 << 10;
+/// What each of them is charged beside its bytes.
+pub(crate) const DATAGRAM_MEMORY: usize = 64;
+/// How long one waits to leave: then it is dropped. TCP in a tunnel fills whatever queue it is
+/// given, and needs one of about a round trip.
+pub(crate) const DATAGRAM_WAIT: Duration = Duration::from_millis(50);
+/// Packets whose fate is open, over all paths, with which more datagrams leave: no more than half
+/// of [`MAX_BARE`], as acknowledgements and probes need the rest.
+pub(crate) const MAX_WITH_DATAGRAMS: usize = MAX_BARE / 2;
+
 /// What a connection is charged for itself, in bytes: keys, controllers, tables.
-pub(crate) const CONNECTION_MEMORY: usize = 16 << 10;
+pub(crate) const CONNECTION_MEMORY: usize = 33 << 9;
 /// And for each of its paths: sender, replay window, challenges.
 pub(crate) const PATH_MEMORY: usize = 29 << 9;
 /// And for each relay that its peer has named.

@@ -13,6 +13,10 @@ use crate::streams::StreamsConfig;
 /// Bytes the peer may send before the first window update.
 const INITIAL_RECEIVE_WINDOW: u64 = 4 << 20;
 
+/// What a packet has beside a datagram of the application, and to spare, in bytes: headers, tag, a
+/// relay's grant.
+const DATAGRAM_OVERHEAD: usize = 100;
+
 /// How an endpoint's connections behave. Both sides may differ in everything but [`Config::suite`].
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -56,6 +60,10 @@ pub struct Config {
     /// thirds of it: the rest is what an allocator adds. When they take more, those that peers
     /// opened and that have transferred nothing are closed first, then those that are idle.
     pub memory: u64,
+    /// Most bytes of a datagram ([`Connection::send_datagram`](crate::Connection::send_datagram))
+    /// that this side sends and accepts; `None`: it does neither. Only paths whose packets have
+    /// room for so many bytes carry any.
+    pub datagram: Option<usize>,
     /// Streams the peer may have open at a time.
     pub max_streams: u64,
     /// The connection ends when nothing was heard on any path for this long.
@@ -112,6 +120,7 @@ impl Default for Config {
             max_connections: 1024,
             max_connections_per_host: 64,
             memory: 1 << 30,
+            datagram: None,
             max_streams: 128,
             idle_timeout: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(15),
@@ -215,6 +224,16 @@ impl Config {
             return Err(ConfigError::OutOfRange {
                 field: "memory",
                 range: "1 MiB to 1 PiB",
+            });
+        }
+        let largest = self.max_datagram - DATAGRAM_OVERHEAD;
+        if !self
+            .datagram
+            .is_none_or(|most| (1..=largest).contains(&most))
+        {
+            return Err(ConfigError::OutOfRange {
+                field: "datagram",
+                range: "1 byte to 100 less than max_datagram",
             });
         }
         if !(1..=1 << 20).contains(&self.max_streams) {

@@ -16,6 +16,8 @@ pub enum Event {
     Path(PathEvent),
     /// A change of a stream.
     Stream(StreamEvent),
+    /// Datagrams can be taken, or sent.
+    Datagram(DatagramEvent),
     /// The connection is over. Only [`Endpoint::forget`](crate::Endpoint::forget) remains to be
     /// done.
     Closed(CloseReason),
@@ -80,6 +82,35 @@ pub enum PathEvent {
         /// The number of wanted relays.
         wanted: usize,
     },
+}
+
+/// What the application may do about datagrams now. It is told once, when it has tried in vain.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum DatagramEvent {
+    /// [`Connection::recv_datagram`](crate::Connection::recv_datagram) has one.
+    Arrived,
+    /// [`Connection::send_datagram`](crate::Connection::send_datagram) has room.
+    Room,
+}
+
+/// Why a datagram can't be sent.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DatagramError {
+    /// [`Config::datagram`](crate::Config::datagram) isn't set on both sides.
+    #[error("the two sides don't exchange datagrams")]
+    Unsupported,
+    /// It is larger than either side wants.
+    #[error("a datagram has at most {max} bytes")]
+    TooLarge {
+        /// Most bytes of one.
+        max: usize,
+    },
+    /// As many wait as may: [`DatagramEvent::Room`] tells when there is room.
+    #[error("too many datagrams wait to be sent")]
+    Blocked,
+    /// The connection is over.
+    #[error("the connection is over")]
+    Closed,
 }
 
 impl From<PathEvent> for Event {

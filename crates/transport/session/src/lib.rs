@@ -28,13 +28,14 @@ pub use connection::Connection;
 pub use driver::{ConnectionHandle, Ecn, Incoming, Local, LocalId, SendErrorKind, Transmit};
 pub use endpoint::{ConnectError, Endpoint};
 pub use event::{
-    CloseReason, Event, PathDownReason, PathEvent, PickReason, RelayContact, RelayHeard,
+    CloseReason, DatagramError, DatagramEvent, Event, PathDownReason, PathEvent, PickReason,
+    RelayContact, RelayHeard,
 };
 pub use observe::{NewPath, Observer, Observers, PacketEvent, PathObservers};
 pub use relays::{RelayAccess, RelayAddress};
 pub use stats::{
-    CarrierKind, ConnectionStats, PathState, PathStats, PathSurvey, RelayState, RelayStats,
-    SelectionStats,
+    CarrierKind, ConnectionStats, DatagramStats, PathState, PathStats, PathSurvey, RelayState,
+    RelayStats, SelectionStats,
 };
 
 pub use handshake::{Identity, Secrets, listen_key, listener_name};

@@ -19,12 +19,31 @@ pub struct ConnectionStats {
     pub bytes_resent: u64,
     /// Datagrams that couldn't be opened or parsed.
     pub packets_rejected: u64,
+    /// Datagrams of the application.
+    pub datagrams: DatagramStats,
     /// Every relay that the connection knows and hasn't given up (initiator only).
     pub relays: Vec<RelayStats>,
     /// The picked relays; `None` if all relays may be used.
     pub selection: Option<SelectionStats>,
     /// Every path, open or closed, in the order of their ids.
     pub paths: Vec<PathStats>,
+}
+
+/// Counts of the application's datagrams.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct DatagramStats {
+    /// Those that left.
+    pub sent: u64,
+    /// Their bytes.
+    pub bytes_sent: u64,
+    /// Those that the application took.
+    pub received: u64,
+    /// Their bytes.
+    pub bytes_received: u64,
+    /// Those that waited too long to leave, and were dropped.
+    pub expired: u64,
+    /// Those that arrived, and that the application didn't take in time.
+    pub dropped: u64,
 }
 
 /// A path's state, as users see it.

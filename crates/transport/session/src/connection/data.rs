@@ -1,8 +1,8 @@
-//! What there is to send: stream data, and filler that stands for it.
+//! What there is to send: datagrams, stream data, and filler that stands for it.
 //!
-//! It owns the streams, the application's rate limit and the counters of what was acknowledged and
-//! sent again. It says what fits into a packet and hears what became of it; it doesn't know on
-//! which path anything goes.
+//! It owns the datagrams and the streams, the application's rate limit and the counters of what was
+//! acknowledged and sent again. It says what fits into a packet and hears what became of it; it
+//! doesn't know on which path anything goes.
 
 use bytes::BufMut;
 use manyway_control::scheduler::Backlog;
@@ -14,6 +14,7 @@ use crate::limit::Limiter;
 use crate::streams::{Chunk, StreamRange, Streams};
 
 use super::copies::{Copies, Cursor};
+use super::datagrams::Datagrams;
 use super::packet::{Packet, Payload, SMALLEST_CHUNK};
 
 /// Unsent bytes from which on a connection counts as moving bulk data.
@@ -23,6 +24,7 @@ const BULK: u64 = 256 << 10;
 #[derive(Debug)]
 pub(super) struct Data {
     pub(super) streams: Streams,
+    pub(super) datagrams: Datagrams,
     limiter: Option<Limiter>,
     /// The size of the datagrams that the limiter is asked about.
     datagram: usize,
@@ -36,11 +38,12 @@ pub(super) struct Data {
 }
 
 impl Data {
-    pub(super) fn new(now: Time, config: &Config, streams: Streams) -> Self {
+    pub(super) fn new(now: Time, config: &Config, streams: Streams, datagrams: Datagrams) -> Self {
         let datagram = config.initial_datagram;
         let limiter = config.limit.map(|rate| Limiter::new(rate, datagram, now));
         Self {
             streams,
+            datagrams,
             limiter,
             datagram,
             limited_until: None,
@@ -53,6 +56,11 @@ impl Data {
 
     /// Whether there is something to send that may fill the paths.
     pub(super) fn has_any(&self) -> bool {
+        self.has_divisible() || !self.datagrams.is_empty()
+    }
+
+    /// Whether some of it fits into whatever packet there is.
+    pub(super) fn has_divisible(&self) -> bool {
         self.filler > 0 || self.streams.has_data()
     }
 
@@ -106,6 +114,12 @@ impl Data {
         self.limiter.is_some()
     }
 
+    /// When [`on_timeout`](Self::on_timeout) has something to do.
+    pub(super) fn timeout(&self) -> Option<Time> {
+        let due = [self.limited_until, self.datagrams.timeout()];
+        due.into_iter().flatten().min()
+    }
+
     /// When data may leave again that the limit holds back.
     pub(super) fn limited_until(&self) -> Option<Time> {
         self.limited_until
@@ -124,8 +138,9 @@ impl Data {
         !self.limiter.as_ref().is_some_and(limited) && self.has_any_for(carried)
     }
 
-    /// The time that the limit asked for may have come.
+    /// The time that the limit asked for may have come, or that of datagrams may be over.
     pub(super) fn on_timeout(&mut self, now: Time) {
+        self.datagrams.expire(now);
         self.limited_until = self.limited_until.filter(|at| *at > now);
     }
 
@@ -183,6 +198,18 @@ impl Data {
                 self.put(now, chunk, packet, buf);
             }
         }
+    }
+
+    /// Writes the datagrams that a packet has room for.
+    pub(super) fn write_datagrams(
+        &mut self,
+        now: Time,
+        end: usize,
+        packet: &mut Packet,
+        buf: &mut Vec<u8>,
+    ) {
+        let bytes = self.datagrams.write(now, end, packet, buf);
+        self.spend(now, bytes);
     }
 
     /// Fills a packet up with stream data, then with filler. The path that it leaves on has
@@ -318,7 +345,7 @@ mod tests {
             limit,
             ..Config::default()
         };
-        Data::new(T0, &config, streams)
+        Data::new(T0, &config, streams, Datagrams::new(Some(1300), 1300))
     }
 
     fn write(data: &mut Data, bytes: usize) -> Packet {
@@ -419,6 +446,19 @@ mod tests {
             ..Payload::default()
         };
         assert_eq!(data.on_lost(payload).collect::<Vec<_>>(), [Frame::Ping]);
+    }
+
+    #[test]
+    fn the_limit_counts_datagrams() {
+        let mut data = data(Some(Rate::from_bits_per_sec(8e5)));
+        let mut sent = 0;
+        while data.may_leave(T0) {
+            data.datagrams.send(T0, vec![7; 1100].into()).expect("room");
+            data.write_datagrams(T0, 1200, &mut Packet::default(), &mut Vec::new());
+            sent += 1;
+        }
+        assert!((1..5).contains(&sent), "{sent}");
+        assert_eq!(data.timeout(), data.limited_until());
     }
 
     #[test]

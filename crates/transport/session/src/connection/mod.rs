@@ -5,16 +5,17 @@
 //! and says what is to be done; the connection itself holds no protocol state.
 //!
 //! From below: [`packet`] and [`violation`] are types that several share; [`paths`] knows the paths
-//! and [`data`] the streams; [`core`] holds both with the [`outbox`]; [`relayed`] and [`carriers`]
-//! look at paths and return what is to be done; [`transmit`] assembles packets; [`traffic`] owns
-//! all these and carries a path through its life; [`receive`], [`addresses`] and [`lifecycle`]
-//! stand by themselves.
+//! and [`data`] the streams and the [`datagrams`]; [`core`] holds both with the [`outbox`];
+//! [`relayed`] and [`carriers`] look at paths and return what is to be done; [`transmit`] assembles
+//! packets; [`traffic`] owns all these and carries a path through its life; [`receive`],
+//! [`addresses`] and [`lifecycle`] stand by themselves.
 
 mod addresses;
 mod carriers;
 mod copies;
 mod core;
 mod data;
+mod datagrams;
 mod detours;
 mod lifecycle;
 mod outbox;
@@ -44,7 +45,7 @@ use crate::budget::{MAX_CONTROL, Usage};
 use crate::carrier::Carrier;
 use crate::config::Config;
 use crate::driver::{Local, LocalId, SendErrorKind, Transmit};
-use crate::event::{CloseReason, Event, code};
+use crate::event::{CloseReason, DatagramError, Event, code};
 use crate::relays::{Fresh, RelayAccess, RelayId};
 use crate::stats::{ConnectionStats, PathSurvey};
 use crate::streams::{OpenError, ReadError, WriteError};
@@ -172,6 +173,29 @@ impl Connection {
     /// The stream is unknown or was read to its end.
     pub fn stop(&mut self, stream: StreamId, code: u64) -> Result<(), ReadError> {
         self.traffic.streams().stop(stream, code)
+    }
+
+    /// Most bytes of a datagram that can be sent; `None` unless both sides have set
+    /// [`Config::datagram`](crate::Config::datagram).
+    pub fn max_datagram(&mut self) -> Option<usize> {
+        self.traffic.datagrams().most()
+    }
+
+    /// Queues a datagram (RFC 9221), which leaves before stream data, at once or within 50 ms, or
+    /// never. It may get lost, and overtake others. [`ConnectionStats::datagrams`] counts.
+    ///
+    /// # Errors
+    /// [`DatagramError::Blocked`] when as many wait as may, else why it can't be sent.
+    pub fn send_datagram(&mut self, now: Time, data: Bytes) -> Result<(), DatagramError> {
+        if self.is_closed() {
+            return Err(DatagramError::Closed);
+        }
+        self.traffic.datagrams().send(now, data)
+    }
+
+    /// The oldest datagram that arrived and wasn't taken. When too many wait, the oldest goes.
+    pub fn recv_datagram(&mut self) -> Option<Bytes> {
+        self.traffic.datagrams().take()
     }
 
     /// Closes the connection; unacknowledged stream data is dropped. Codes below 0x100 are the
@@ -589,6 +613,7 @@ impl Connection {
                 fin,
                 data,
             } => traffic.on_stream(now, index, (stream, offset, fin), data)?,
+            Frame::Datagram { data } => traffic.on_datagram(now, index, data)?,
             Frame::ResetStream {
                 stream,
                 code,

@@ -58,6 +58,8 @@ pub(super) struct Packet {
     pub(super) payload: Payload,
     pub(super) ack_eliciting: bool,
     pub(super) stream_bytes: u64,
+    /// It carries datagrams of the application.
+    pub(super) datagrams: bool,
     /// Fill the datagram up: the path has to carry this size.
     pub(super) pad: bool,
     /// It answers a probe timeout or keeps the path alive.

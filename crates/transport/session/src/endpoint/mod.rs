@@ -681,6 +681,7 @@ impl Endpoint {
             ack_every: u64::from(config.ack_every),
             max_paths: u64::from(config.max_paths),
             max_datagram: config.max_datagram as u64,
+            max_datagram_data: config.datagram.unwrap_or_default() as u64,
             ..TransportParameters::new(cid)
         }
     }

@@ -1,6 +1,7 @@
 //! Two endpoints in one process, with a network made of queues.
 
 mod carriers;
+mod datagrams;
 mod fuzz;
 mod hostile;
 mod interactive;

@@ -13,6 +13,7 @@ impl Core {
     /// takes would otherwise cost others their place.
     pub(crate) fn discard(&mut self, now: Time, initiator: bool) {
         self.data.streams.discard();
+        self.data.datagrams.discard();
         self.outbox.withdraw(|_| true);
         let closable = self.paths.iter().map(|(_, path)| path);
         let closable = closable.filter(|path| path.takes_close(initiator));

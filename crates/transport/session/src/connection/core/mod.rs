@@ -31,6 +31,7 @@ use crate::stats::{PathState, PathSurvey};
 use crate::streams::{Streams, StreamsError};
 
 use super::data::Data;
+use super::datagrams::Datagrams;
 use super::outbox::{Change, Outbox};
 use super::packet::Payload;
 use super::paths::{
@@ -39,6 +40,7 @@ use super::paths::{
 };
 use super::receive::Opened;
 use super::transmit::Parts;
+use super::violation::Violation;
 
 /// The connection's paths and data.
 #[derive(Debug)]
@@ -79,11 +81,13 @@ impl Core {
             max_paths: usize::try_from(peer.max_paths).unwrap_or(usize::MAX),
         };
         let side = (initiator, limits);
+        let takes = usize::try_from(peer.max_datagram_data).unwrap_or(usize::MAX);
+        let datagrams = Datagrams::new(config.datagram, takes);
         let mut core = Self {
             paths: PathSet::new(now, config, side, idle_timeout, controller, memory),
             ids: ConnectionIds::new(now, local_cid, config.max_paths),
             pairs,
-            data: Data::new(now, config, streams),
+            data: Data::new(now, config, streams, datagrams),
             outbox: Outbox::default(),
             rng: ChaCha20Rng::from_seed(seed),
         };
@@ -126,7 +130,7 @@ impl Core {
     /// When something is due; relays, carriers and the connection's end aside.
     pub(super) fn timeout(&self, now: Time) -> Option<Time> {
         let pairs = self.pairs.as_ref().and_then(|pairs| pairs.timer(now));
-        let data = self.data.limited_until();
+        let data = self.data.timeout();
         let due = [self.paths.timeout(), pairs, self.ids.timeout(), data];
         due.into_iter().flatten().min()
     }
@@ -159,6 +163,7 @@ impl Core {
             + self.paths.len() * PATH_MEMORY
             + packets * PACKET_MEMORY
             + self.data.streams.memory()
+            + self.data.datagrams.memory()
             + self.data.copies_memory()
     }
 
@@ -179,8 +184,9 @@ impl Core {
         if let Some(event) = self.outbox.next_event() {
             return Some(event);
         }
-        let streams = open.then_some(&mut self.data.streams)?;
-        streams.poll_event().map(Event::Stream)
+        let data = open.then_some(&mut self.data)?;
+        let stream = data.streams.poll_event().map(Event::Stream);
+        stream.or_else(|| data.datagrams.poll_event().map(Event::Datagram))
     }
 
     // Data.
@@ -214,6 +220,25 @@ impl Core {
         let rtt = self.paths.slowest_rtt();
         let streams = &mut self.data.streams;
         streams.on_stream(now, rtt, stream, offset, data, fin)
+    }
+
+    /// A datagram of the peer's application came on a path.
+    ///
+    /// # Errors
+    /// The peer may not send it.
+    pub(super) fn on_datagram(
+        &mut self,
+        now: Time,
+        index: usize,
+        data: &[u8],
+    ) -> Result<(), Violation> {
+        self.paths[index].on_data(now);
+        self.data.datagrams.on_datagram(now, data)
+    }
+
+    /// The application's datagrams.
+    pub(super) fn datagrams(&mut self) -> &mut Datagrams {
+        &mut self.data.datagrams
     }
 
     // Address pairs and ids (the initiator opens paths).

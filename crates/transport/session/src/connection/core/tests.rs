@@ -18,10 +18,15 @@ use crate::event::{Event, PathEvent};
 use crate::streams::{Streams, StreamsConfig};
 
 const T0: Time = Time::ZERO;
+/// The largest datagram of the application.
+pub(crate) const DATAGRAM: usize = 1000;
 
 /// No paths as yet.
 pub(crate) fn paths(initiator: bool) -> PathSet {
-    let config = Arc::new(Config::default());
+    let config = Arc::new(Config {
+        datagram: Some(DATAGRAM),
+        ..Config::default()
+    });
     let limits = PeerLimits {
         max_datagram: 8952,
         ack_delay: Duration::from_millis(10),
@@ -54,7 +59,12 @@ pub(crate) fn core(initiator: bool) -> Core {
         paths: paths(initiator),
         ids: ConnectionIds::new(T0, ConnectionId([7; 8]), Config::default().max_paths),
         pairs: None,
-        data: Data::new(T0, &Config::default(), streams),
+        data: Data::new(
+            T0,
+            &Config::default(),
+            streams,
+            Datagrams::new(Some(DATAGRAM), DATAGRAM),
+        ),
         outbox: Outbox::default(),
         rng: ChaCha20Rng::seed_from_u64(1),
     }

@@ -97,11 +97,11 @@ impl Path {
     }
 
     /// Whether a probe of the path's size may leave: only in the midst of data, so that an idle
-    /// path stays idle.
+    /// path stays idle; or for data that waits for larger packets.
     pub(super) fn wants_mtu_probe(&self, now: Time) -> bool {
         self.state == PathState::Active
             && self.validation.is_validated()
-            && self.sender.packets_in_flight() >= 2
+            && (self.sender.packets_in_flight() >= 2 || self.is_too_small())
             && self.mtu.is_due(now)
     }
 

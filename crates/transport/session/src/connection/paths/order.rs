@@ -18,6 +18,8 @@ const MAX_OTHERS: usize = 4;
 pub(super) struct PathOrder {
     /// Active paths that may send a full packet now, soonest delivery first.
     ready: BTreeSet<(u64, usize)>,
+    /// Those of them whose packets hold a datagram of the application.
+    roomy: BTreeSet<(u64, usize)>,
     /// All active paths, soonest delivery first.
     active: BTreeSet<(u64, usize)>,
     /// Paths that may send a full packet now, by how much of the data they have carried, where
@@ -39,6 +41,8 @@ pub(super) struct Place {
     pub(super) active: Option<u64>,
     /// It may send a full packet now.
     pub(super) ready: bool,
+    /// Its packets hold a datagram of the application.
+    pub(super) roomy: bool,
     /// How much of the data it has carried, where every path carries all of it.
     pub(super) carried: Option<u64>,
     pub(super) timer: Option<Time>,
@@ -49,6 +53,7 @@ pub(super) struct Place {
 #[derive(Copy, Clone, Debug, Default)]
 struct Indexed {
     ready: Option<u64>,
+    roomy: Option<u64>,
     active: Option<u64>,
     behind: Option<u64>,
     timer: Option<Time>,
@@ -84,6 +89,8 @@ impl PathOrder {
         rekey(&mut self.active, index, &mut known.active, place.active);
         let ready = place.active.filter(|_| place.ready);
         rekey(&mut self.ready, index, &mut known.ready, ready);
+        let roomy = ready.filter(|_| place.roomy);
+        rekey(&mut self.roomy, index, &mut known.roomy, roomy);
         let behind = place.carried.filter(|_| ready.is_some());
         rekey(&mut self.behind, index, &mut known.behind, behind);
         rekey(&mut self.timers, index, &mut known.timer, place.timer);
@@ -162,6 +169,16 @@ impl PathOrder {
         Some((ready, (fastest != ready).then_some(fastest)))
     }
 
+    /// The path that delivers soonest of those that may send a datagram of the application now.
+    pub(super) fn choose_roomy(&self) -> Option<usize> {
+        self.roomy.first().map(|&(_, index)| index)
+    }
+
+    /// Whether the path may send a datagram of the application now.
+    pub(super) fn is_roomy(&self, index: usize) -> bool {
+        self.places.get(index).is_some_and(|p| p.roomy.is_some())
+    }
+
     /// The path that may send now and has carried the least of all data.
     pub(super) fn furthest_behind(&self) -> Option<(u64, usize)> {
         self.behind.first().copied()
@@ -213,6 +230,25 @@ mod tests {
         assert_eq!(order.choose(), Some((0, Some(1))));
         order.update(0, Place::default());
         assert_eq!((order.choose(), order.soonest()), (None, Some(1)));
+    }
+
+    #[test]
+    fn datagrams_go_on_paths_that_hold_them() {
+        let mut order = PathOrder::default();
+        let roomy = |key, ready, roomy| Place {
+            roomy,
+            ..at(key, ready)
+        };
+        order.update(0, roomy(10, true, false));
+        assert_eq!((order.choose_roomy(), order.is_roomy(0)), (None, false));
+        order.update(1, roomy(30, true, true));
+        order.update(2, roomy(20, false, true));
+        assert_eq!((order.choose_roomy(), order.is_roomy(2)), (Some(1), false));
+        order.update(2, roomy(20, true, true));
+        assert_eq!((order.choose_roomy(), order.is_roomy(2)), (Some(2), true));
+        order.update(2, roomy(20, true, false));
+        order.remove(1);
+        assert_eq!(order.choose_roomy(), None);
     }
 
     #[test]

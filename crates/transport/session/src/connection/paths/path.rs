@@ -12,7 +12,9 @@ use manyway_control::{
     Sender, SenderConfig, Sent,
 };
 use manyway_units::Time;
-use manyway_wire::{AckFrame, ConnectionId, DATA_HEADER_LEN, DataHeader, PathId, TAG_LEN};
+use manyway_wire::{
+    AckFrame, ConnectionId, DATA_HEADER_LEN, DataHeader, PathId, TAG_LEN, datagram_frame_len,
+};
 use rand::{CryptoRng, RngExt};
 
 use super::super::copies::Cursor;
@@ -93,6 +95,8 @@ pub(crate) struct Path {
     pub(super) unbroken: u32,
     /// How far it has carried what others carried first, where every path carries all data.
     pub(super) copied: Cursor,
+    /// Most bytes of a datagram of the application, if it sends any.
+    datagram: Option<usize>,
     transport: PathTransport,
     /// Set on a path through a relay.
     relay: Option<RelayHeader>,
@@ -181,6 +185,7 @@ impl Path {
             overtaken: 0,
             unbroken: TRUSTED,
             copied: Cursor::default(),
+            datagram: config.datagram,
             transport: new.transport,
             relay: new.relay,
             standby: false,
@@ -471,6 +476,11 @@ impl Path {
     /// Stream data came.
     pub(crate) fn on_stream_data(&mut self, now: Time, bytes: usize) {
         self.counters.stream_bytes_received += bytes as u64;
+        self.on_data(now);
+    }
+
+    /// Data of the application came, of whatever kind.
+    pub(crate) fn on_data(&mut self, now: Time) {
         if !self.facts.reliable {
             self.migration.note_data(now, 3 * self.sender.pto());
         }
@@ -559,14 +569,33 @@ impl Path {
         relay.map_or(0, |relay| relay.grant.as_bytes().len())
     }
 
-    /// How large the path's next datagram may be, if any may leave. After two probe timeouts its
-    /// size is in doubt.
-    pub(crate) fn room(&self, initiator: bool) -> Option<usize> {
-        let size = match self.sender.pto_count() {
+    /// The size of the path's next datagram. After two probe timeouts its own is in doubt.
+    fn next_size(&self) -> usize {
+        match self.sender.pto_count() {
             0 | 1 => self.mtu.size(),
             _ => self.mtu.base(),
-        };
-        let room = self.validation.allowance(initiator).min(size);
+        }
+    }
+
+    /// The size of a packet with nothing but a datagram of the application that has so many bytes.
+    pub(crate) fn packet_len(&self, datagram: usize) -> usize {
+        self.overhead() + DATA_HEADER_LEN + datagram_frame_len(datagram) + TAG_LEN
+    }
+
+    /// Whether the path's packets have room for the application's datagrams.
+    pub(super) fn is_roomy(&self) -> bool {
+        let least = self.datagram.map(|most| self.packet_len(most));
+        least.is_some_and(|least| least <= self.next_size())
+    }
+
+    /// Whether the path would carry the application's datagrams if its packets were larger.
+    pub(super) fn is_too_small(&self) -> bool {
+        self.datagram.is_some() && !self.is_roomy()
+    }
+
+    /// How large the path's next datagram may be, if any may leave.
+    pub(crate) fn room(&self, initiator: bool) -> Option<usize> {
+        let room = self.validation.allowance(initiator).min(self.next_size());
         let least = self.overhead() + DATA_HEADER_LEN + TAG_LEN + SMALLEST_CHUNK;
         (room >= least && self.sender.takes_small()).then_some(room)
     }

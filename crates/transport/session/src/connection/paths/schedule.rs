@@ -81,6 +81,7 @@ impl PathSet {
         let place = Place {
             active: active.then(|| path.delivery_key()),
             ready: active && matches!(permit, Permit::Now { .. }),
+            roomy: path.is_roomy(),
             carried: duplicates.then(|| path.copied.number()),
             timer: path.timer(now, paced, self.keep_alive),
             owes: path.owes(now, self.initiator),
@@ -180,6 +181,18 @@ impl PathSet {
         let (slow, fast) = (self.pipe(ready), self.pipe(fastest));
         let waits = self.waiting.better_to_wait(now, &slow, &fast, backlog());
         (!waits).then_some(ready)
+    }
+
+    /// The path for the next datagram of the application, if one may send and holds the largest.
+    /// It never waits for a faster one: what waits is little, as the application holds back the
+    /// rest, so the end of the data would always seem near.
+    pub(crate) fn choose_for_datagrams(&self) -> Option<usize> {
+        self.order.choose_roomy()
+    }
+
+    /// Whether a path may send a datagram of the application now, and holds the largest.
+    pub(crate) fn takes_datagrams(&self, index: usize) -> bool {
+        self.order.is_roomy(index)
     }
 
     fn pipe(&self, index: usize) -> Pipe {

@@ -29,6 +29,7 @@ use crate::streams::Streams;
 
 use super::carriers::Carriers;
 use super::core::Core;
+use super::datagrams::Datagrams;
 use super::detours::Detours;
 use super::outbox::Change;
 use super::paths::{NewPath, Origin, Pairs, Path, PathTransport};
@@ -177,12 +178,13 @@ impl Traffic {
         dropped.for_each(|change| self.core.change(change));
     }
 
-    /// Memory that the connection takes, in bytes, and the stream bytes that it has moved: read
-    /// here, or acknowledged by the peer.
+    /// Memory that the connection takes, in bytes, and the bytes that it has moved: of streams,
+    /// those read here, or acknowledged by the peer; of datagrams, those taken here.
     pub(super) fn usage(&self) -> (usize, u64) {
         let data = self.core.data();
         let memory = self.core.memory() + self.consents.memory();
-        (memory, data.acked() + data.streams.bytes_read())
+        let taken = data.datagrams.stats().bytes_received;
+        (memory, data.acked() + data.streams.bytes_read() + taken)
     }
 
     #[cfg(test)]
@@ -213,6 +215,7 @@ impl Traffic {
             bytes_received: paths.iter().map(|p| p.stream_bytes_received).sum(),
             bytes_resent: self.core.data().resent(),
             packets_rejected,
+            datagrams: self.core.data().datagrams.stats(),
             relays: self.relayed.stats(self.core.paths()),
             selection: self.relayed.selection_stats(),
             paths,
@@ -224,6 +227,11 @@ impl Traffic {
     /// The streams, for what the application and the peer do to them.
     pub(super) fn streams(&mut self) -> &mut Streams {
         self.core.streams()
+    }
+
+    /// The application's datagrams.
+    pub(super) fn datagrams(&mut self) -> &mut Datagrams {
+        self.core.datagrams()
     }
 
     /// Tells the application.
@@ -468,6 +476,16 @@ impl Traffic {
         data: &[u8],
     ) -> Result<(), Violation> {
         Ok(self.core.on_stream(now, index, frame, data)?)
+    }
+
+    /// A datagram of the peer's application came on a path.
+    pub(super) fn on_datagram(
+        &mut self,
+        now: Time,
+        index: usize,
+        data: &[u8],
+    ) -> Result<(), Violation> {
+        self.core.on_datagram(now, index, data)
     }
 
     /// The peer's challenge is answered where it came from.

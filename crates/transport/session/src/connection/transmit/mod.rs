@@ -11,7 +11,7 @@ use manyway_control::Permit;
 use manyway_units::Time;
 use manyway_wire::{DATA_HEADER_LEN, Frame, PathId, TAG_LEN};
 
-use crate::budget::{LEAST_IN_PACKET, MAX_BARE};
+use crate::budget::{LEAST_IN_PACKET, MAX_BARE, MAX_WITH_DATAGRAMS};
 use crate::crypto::Sealer;
 use crate::driver::Transmit;
 use crate::stats::PathState;
@@ -185,7 +185,8 @@ impl Transmitter {
                 break;
             }
             let start = buf.len();
-            let Some(len) = self.write_packet(now, (index, with_data), from, buf) else {
+            let most = if n == 0 { usize::MAX } else { segment };
+            let Some(len) = self.write_packet(now, (index, with_data), most, from, buf) else {
                 buf.truncate(start);
                 break;
             };
@@ -193,7 +194,8 @@ impl Transmitter {
                 segment = len;
             }
             // Only the last datagram of a batch may be shorter.
-            if len < segment || len < from.core.paths[index].full_size() {
+            let full = len >= from.core.paths[index].full_size();
+            if len < segment || !full && !from.core.goes_on_alike(index, segment) {
                 break;
             }
         }
@@ -201,17 +203,19 @@ impl Transmitter {
         (!buf.is_empty()).then(|| from.core.paths[index].describe(buf.len(), segment))
     }
 
-    /// Appends one sealed datagram to `buf`; `None` when there is nothing to say on this path.
+    /// Appends one sealed datagram of at most `most` bytes to `buf`; `None` when there is nothing
+    /// to say on this path.
     fn write_packet(
         &mut self,
         now: Time,
         (index, with_data): (usize, bool),
+        most: usize,
         from: &mut Sources<'_>,
         buf: &mut Vec<u8>,
     ) -> Option<usize> {
         let start = buf.len();
         let core = &mut from.core;
-        let room = core.paths[index].room(self.initiator)?;
+        let room = core.paths[index].room(self.initiator)?.min(most);
         let head = core.paths[index].begin(self.sealer.epoch(), buf)?;
         let end = start + room - TAG_LEN;
         let mut packet = Packet::default();
@@ -227,6 +231,10 @@ impl Transmitter {
         if core.paths.may_carry_control(index) {
             core.write_frames(end, &mut packet, buf);
         }
+        // Not on a probe: whoever waits for a datagram has no use for one on a dead path.
+        if with_data && core.paths.takes_datagrams(index) && core.may_send_datagrams() {
+            core.data.write_datagrams(now, end, &mut packet, buf);
+        }
         if with_data || fills(index, &packet, core) {
             core.write_data(now, index, end, &mut packet, buf);
         }
@@ -234,7 +242,8 @@ impl Transmitter {
             buf.truncate(start);
             return None;
         }
-        if packet.stream_bytes == 0 && !core.may_send_bare() {
+        let bare = packet.stream_bytes == 0 && !packet.datagrams;
+        if bare && !core.may_send_bare() {
             buf.truncate(start);
             core.requeue(packet.payload);
             return None;
@@ -390,6 +399,12 @@ impl Parts<'_> {
         self.paths.unsettled() < MAX_BARE + usize::try_from(with_data).unwrap_or(usize::MAX)
     }
 
+    /// Whether datagrams of the application may leave, however many packets wait for an
+    /// acknowledgement.
+    fn may_send_datagrams(&self) -> bool {
+        self.paths.unsettled() < MAX_WITH_DATAGRAMS
+    }
+
     /// Whether control frames wait for a datagram.
     fn has_frames(&self) -> bool {
         self.outbox.has_frames() || self.data.streams.has_control()
@@ -411,6 +426,12 @@ impl Parts<'_> {
     /// Whether one more datagram of a batch may leave on a path.
     fn may_go_on(&self, now: Time, index: usize) -> bool {
         self.data.may_go_on(now, &self.paths[index].copied())
+    }
+
+    /// Whether a datagram of the application waits that leaves in a packet of this size, too.
+    fn goes_on_alike(&self, index: usize, size: usize) -> bool {
+        let fits = |next| self.paths[index].packet_len(next) <= size;
+        self.data.datagrams.next_len().is_some_and(fits)
     }
 
     fn write_data(
@@ -470,11 +491,18 @@ fn may_carry_data(now: Time, index: usize, from: &mut Sources<'_>) -> bool {
     from.core.data.has_any() && path_for_data(now, from) == Some(index)
 }
 
-/// The path that stream data leaves on now, if any may.
+/// The path that data leaves on now, if any may.
 fn path_for_data(now: Time, from: &mut Sources<'_>) -> Option<usize> {
     let core = &mut from.core;
     if core.data.limited_until().is_some() {
         return None;
+    }
+    if !core.data.datagrams.is_empty()
+        && core.may_send_datagrams()
+        && let Some(index) = core.paths.choose_for_datagrams()
+    {
+        from.relayed.note_starved(now, false);
+        return core.data.may_leave(now).then_some(index);
     }
     if let Some(index) = core.path_for_copies(now) {
         return core.data.may_leave(now).then_some(index);
@@ -482,7 +510,10 @@ fn path_for_data(now: Time, from: &mut Sources<'_>) -> Option<usize> {
     if core.data.streams.flow_blocked() {
         core.paths.on_blocked();
     }
-    if !core.data.has_any() && !core.overtake(now) {
+    if !core.data.has_divisible() && !core.overtake(now) {
+        if !core.data.datagrams.is_empty() {
+            return None;
+        }
         from.carriers.on_starved();
         from.relayed.note_starved(now, true);
         return None;

@@ -9,7 +9,7 @@ use rand::SeedableRng;
 use rand::rngs::ChaCha20Rng;
 
 use super::super::core::Core;
-use super::super::core::tests::{core, frames, open};
+use super::super::core::tests::{DATAGRAM, core, frames, open};
 use super::*;
 use crate::config::Config;
 use crate::crypto::{KeyLimits, Opener, SplitInput, Suite, split};
@@ -177,6 +177,76 @@ fn control_frames_go_with_data_on_the_soonest_path() {
     assert_eq!(path, 1);
     assert_eq!(datagrams, [["Addresses", "Stream"]]);
     assert_eq!(side.poll(9), None);
+}
+
+/// Datagrams of so many bytes.
+fn send(side: &mut Side, lens: &[usize]) {
+    for &len in lens {
+        let sent = side.core.datagrams().send(T0, vec![7; len].into());
+        assert_eq!(sent, Ok(()));
+    }
+}
+
+#[test]
+fn datagrams_go_before_stream_data_on_the_soonest_path() {
+    let mut side = initiator();
+    side.up(2, 100);
+    side.up(1, 40);
+    side.write(300);
+    send(&mut side, &[400]);
+    let (path, datagrams) = side.poll(9).expect("data");
+    assert_eq!(path, 1);
+    assert_eq!(datagrams, [["Datagram", "Stream"]]);
+    assert_eq!(side.poll(9), None);
+}
+
+/// The pacer permits two packets at a time.
+#[test]
+fn datagrams_of_a_size_leave_in_a_batch() {
+    for (lens, batches) in [
+        ([900, 900], &[2][..]),
+        ([900, 700], &[2]),
+        ([700, 900], &[1, 1]),
+    ] {
+        let mut side = initiator();
+        side.up(1, 40);
+        send(&mut side, &lens);
+        for &batch in batches {
+            let (_, datagrams) = side.poll(9).expect("datagrams");
+            assert_eq!(datagrams, vec![["Datagram"]; batch], "{lens:?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_datagram_leaves_of_a_packet_is_a_streams() {
+    let mut side = initiator();
+    side.up(1, 40);
+    send(&mut side, &[1000, 900]);
+    side.write(4000);
+    let (_, datagrams) = side.poll(9).expect("data");
+    assert_eq!(datagrams, [["Datagram", "Stream"]; 2]);
+}
+
+/// Acknowledgements and probes still have room in what is remembered.
+#[test]
+fn datagrams_leave_room_for_what_must_be_said() {
+    let mut side = initiator();
+    let index = side.up(1, 40);
+    for n in 0.. {
+        send(&mut side, &[DATAGRAM]);
+        let permitted = side.core.paths().unsettled() < MAX_WITH_DATAGRAMS;
+        side.core.probe(index);
+        side.core.refresh(T0, index);
+        let (_, datagrams) = side.poll(1).expect("a probe");
+        assert!(permitted || !has(&datagrams[0], "Datagram"), "{n}");
+        if !permitted {
+            break;
+        }
+        while side.poll(1).is_some() {}
+        side.core.datagrams().expire(Time::MAX);
+    }
+    assert_eq!(side.core.datagrams().next_len(), Some(DATAGRAM));
 }
 
 #[test]

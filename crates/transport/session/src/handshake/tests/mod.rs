@@ -537,10 +537,10 @@ fn connection_ids_are_checked() {
 #[test]
 fn the_prologue_is_the_documented_one() {
     let id = *b"ticketid";
-    assert_eq!(prologue(&id, Suite::Aes256Gcm), b"manyway\x02ticketid\x01");
+    assert_eq!(prologue(&id, Suite::Aes256Gcm), b"manyway\x03ticketid\x01");
     assert_eq!(
         prologue(&id, Suite::ChaCha20Poly1305),
-        b"manyway\x02ticketid\x02"
+        b"manyway\x03ticketid\x02"
     );
 }
 

@@ -83,6 +83,10 @@ impl Recipe {
             }
             1 => Frame::PathResponse { data: [extra; 8] },
             2 => Frame::Ping,
+            3 if extra & 1 > 0 => {
+                data = vec![extra; self.len];
+                Frame::Datagram { data: &data }
+            }
             3 => Frame::Filler,
             4 => Frame::Padding { len: self.len + 1 },
             5 => Frame::ResetStream {

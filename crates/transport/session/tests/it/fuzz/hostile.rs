@@ -88,6 +88,7 @@ fn config(choices: &mut Choices<'_>) -> Config {
         max_paths: if flags & 16 > 0 { 4 } else { 256 },
         max_streams: if flags & 32 > 0 { 4 } else { 128 },
         receive_window: if flags & 64 > 0 { 64 << 10 } else { 64 << 20 },
+        datagram: (flags & 128 > 0).then_some(900),
         ..Config::default()
     }
 }

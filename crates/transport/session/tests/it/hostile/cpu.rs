@@ -67,6 +67,9 @@ const KINDS: &[Kind] = &[
     ("PADDING", true, |_| vec![0]),
     ("PING", true, |_| encoded(&Frame::Ping)),
     ("FILLER", true, |_| encoded(&Frame::Filler)),
+    ("DATAGRAM", true, |_| {
+        encoded(&Frame::Datagram { data: b"" })
+    }),
     ("ACK", true, |_| ack(1)),
     ("ACK with ranges", true, |_| ack(200)),
     ("STREAM in order", true, |n| stream(0, n, b"x")),
@@ -174,6 +177,7 @@ fn cost((name, listens, frame): &Kind) -> Duration {
     // Whether a number was left out is another question.
     let config = Config {
         leave_out_numbers: false,
+        datagram: Some(1000),
         ..Config::default()
     };
     let (mut victim, mut peer) = match listens {

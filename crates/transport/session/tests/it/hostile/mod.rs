@@ -6,6 +6,7 @@ mod bounds;
 mod charges;
 mod connections;
 mod cpu;
+mod datagrams;
 mod ids;
 pub(crate) mod memory;
 mod named;
