@@ -95,20 +95,48 @@
 //! # }
 //! ```
 //!
+//! Datagrams go once and may get lost, for what would rather be lost than late:
+//!
+//! ```
+//! # use manyway::{Config, Endpoint, EndpointOptions};
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // Both sides say how large their datagrams may be.
+//! let options = || EndpointOptions {
+//!     paths: vec!["127.0.0.1".parse().unwrap()],
+//!     config: Config {
+//!         datagram: Some(1000),
+//!         ..Config::default()
+//!     },
+//!     ..EndpointOptions::default()
+//! };
+//! let listener = Endpoint::bind(options()).await?;
+//! let ticket = listener.listen()?;
+//! let endpoint = Endpoint::bind(options()).await?;
+//! let connection = endpoint.connect(&ticket).await?;
+//! let accepted = listener.accept().await.expect("the endpoint is open");
+//!
+//! assert_eq!(connection.max_datagram(), Some(1000));
+//! connection.send_datagram("over one path".into()).await?;
+//! assert_eq!(accepted.recv_datagram().await?, "over one path");
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! This crate is a thin facade: the rooms behind it are `manyway-control` (congestion control),
 //! `manyway-session` (the protocol, without I/O) and `manyway-runtime` (sockets, tokio, disk).
 
 pub use manyway_runtime::{
     BindError, Carriers, CarriersError, Congestion, CongestionError, ConnectError, Connection,
-    ConnectionLost, Endpoint, EndpointOptions, Event, Events, PathPair, PathProblem, PathSelector,
-    ProblemKind, ReadError, RecvStream, SendStream, TcpOptions, TcpOutcome, TcpResult, Unanswered,
-    WriteError,
+    ConnectionLost, DatagramError, Endpoint, EndpointOptions, Event, Events, PathPair, PathProblem,
+    PathSelector, ProblemKind, ReadError, RecvStream, SendStream, TcpOptions, TcpOutcome,
+    TcpResult, Unanswered, WriteError,
 };
 pub use manyway_session::{
-    CarrierKind, CloseReason, Config, ConfigError, ConnectionStats, Identity, PathDownReason,
-    PathEvent, PathId, PathState, PathStats, PathSurvey, PeerId, PickReason, RelayAccess,
-    RelayAddress, RelayContact, RelayHeard, RelayState, RelayStats, Secrets, SelectionStats,
-    StreamId, Ticket,
+    CarrierKind, CloseReason, Config, ConfigError, ConnectionStats, DatagramStats, Identity,
+    PathDownReason, PathEvent, PathId, PathState, PathStats, PathSurvey, PeerId, PickReason,
+    RelayAccess, RelayAddress, RelayContact, RelayHeard, RelayState, RelayStats, Secrets,
+    SelectionStats, StreamId, Ticket,
 };
 pub use manyway_units::{ByteSize, Rate};
 

@@ -1,18 +1,22 @@
 //! The handle of a connection: opens and accepts streams, reports statistics and events, closes.
 
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::Poll;
 
+use bytes::Bytes;
 use manyway_session::streams::OpenError;
 use manyway_session::{
-    CloseReason, ConnectionHandle, ConnectionStats, PathSurvey, PeerId, RelayAccess, StreamId,
+    self as session, CloseReason, ConnectionHandle, ConnectionStats, PathSurvey, PeerId,
+    RelayAccess, StreamId,
 };
 
 use manyway_units::Rate;
 
 use crate::connection_ref::ConnectionRef;
-use crate::driver::shared::{ConnectionState, SendState, Shared, Signals, Slot, State};
-use crate::error::ConnectionLost;
+use crate::driver::shared::{ConnectionState, SendState, Shared, Signals, Slot, State, wait_with};
+use crate::error::{ConnectionLost, DatagramError};
 use crate::event::Events;
 use crate::stream::{RecvStream, SendStream};
 
@@ -107,6 +111,62 @@ impl Connection {
             SendStream::new(connection(), id),
             RecvStream::new(connection(), id),
         )
+    }
+
+    /// Most bytes of a datagram that can be sent; `None` unless both sides have set
+    /// [`Config::datagram`](crate::Config::datagram).
+    pub fn max_datagram(&self) -> Option<usize> {
+        let connection = |state: &mut State| {
+            state
+                .session
+                .connection(self.connection.handle)?
+                .max_datagram()
+        };
+        self.connection.shared.look(connection)
+    }
+
+    /// Sends a datagram (RFC 9221), which arrives once, late, behind later ones, or never. Waits
+    /// while too many wait to leave; one that has waited for 50 ms is dropped. Datagrams leave
+    /// before stream data. Nothing is sent if the future is dropped.
+    ///
+    /// # Errors
+    /// The datagram is too large, the peer takes none, or the connection is over.
+    pub async fn send_datagram(&self, data: Bytes) -> Result<(), DatagramError> {
+        poll_fn(|cx| {
+            let shared = &self.connection.shared;
+            let now = shared.clock.now();
+            shared.act(|state| {
+                let (connection, slot) = state.established(self.connection.handle)?;
+                match connection.send_datagram(now, data.clone()) {
+                    Ok(()) => Poll::Ready(Ok(())),
+                    Err(session::DatagramError::Blocked) => {
+                        wait_with(&mut slot.datagram_senders, cx)
+                    }
+                    Err(error) => Poll::Ready(Err(error.into())),
+                }
+            })
+        })
+        .await
+    }
+
+    /// The next datagram that arrived. When too many wait to be taken, the oldest is dropped.
+    /// Nothing is lost if the future is dropped.
+    ///
+    /// # Errors
+    /// The connection is over, and all that arrived before has been taken.
+    pub async fn recv_datagram(&self) -> Result<Bytes, ConnectionLost> {
+        poll_fn(|cx| {
+            let handle = self.connection.handle;
+            self.connection.shared.look(|state| {
+                let connection = state.session.connection(handle);
+                if let Some(data) = connection.and_then(session::Connection::recv_datagram) {
+                    return Poll::Ready(Ok(data));
+                }
+                let (_, slot) = state.established(handle)?;
+                wait_with(&mut slot.datagram_readers, cx)
+            })
+        })
+        .await
     }
 
     /// Counters of the connection and of each path, as of now.

@@ -125,6 +125,34 @@ impl From<ConnectionLost> for io::Error {
     }
 }
 
+/// Why a datagram can't be sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DatagramError {
+    /// One of the sides hasn't set [`Config::datagram`](crate::Config::datagram).
+    #[error("the two sides don't exchange datagrams")]
+    Unsupported,
+    /// It is larger than either side wants.
+    #[error("a datagram has at most {max} bytes")]
+    TooLarge {
+        /// Most bytes of one.
+        max: usize,
+    },
+    /// The connection is over.
+    #[error(transparent)]
+    Lost(#[from] ConnectionLost),
+}
+
+impl From<manyway_session::DatagramError> for DatagramError {
+    fn from(error: manyway_session::DatagramError) -> Self {
+        use manyway_session::DatagramError::{Blocked, Closed, TooLarge, Unsupported};
+        match error {
+            Unsupported => Self::Unsupported,
+            TooLarge { max } => Self::TooLarge { max },
+            Blocked | Closed => Self::Lost(ConnectionLost(CloseReason::Local)),
+        }
+    }
+}
+
 /// Why nothing can be written to a stream.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {

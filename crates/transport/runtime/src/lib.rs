@@ -52,7 +52,7 @@ mod unanswered;
 
 pub use connection::Connection;
 pub use endpoint::{Endpoint, EndpointOptions};
-pub use error::{BindError, ConnectError, ConnectionLost, ReadError, WriteError};
+pub use error::{BindError, ConnectError, ConnectionLost, DatagramError, ReadError, WriteError};
 pub use event::{Event, Events};
 pub use interfaces::{PathSelector, PathSelectorError};
 pub use problem::{PathPair, PathProblem, ProblemKind};
@@ -61,7 +61,8 @@ pub use tcp::{Carriers, CarriersError, Congestion, CongestionError, TcpOptions};
 pub use unanswered::{TcpOutcome, TcpResult, Unanswered};
 
 pub use manyway_session::{
-    CarrierKind, CloseReason, Config, ConnectionStats, Identity, PathDownReason, PathEvent, PathId,
-    PathState, PathStats, PathSurvey, PeerId, RelayAccess, RelayAddress, RelayState, RelayStats,
+    CarrierKind, CloseReason, Config, ConnectionStats, DatagramStats, Identity, PathDownReason,
+    PathEvent, PathId, PathState, PathStats, PathSurvey, PeerId, RelayAccess, RelayAddress,
+    RelayState, RelayStats,
     Secrets, StreamId, Ticket,
 };

@@ -322,6 +322,7 @@ impl Driver {
                     }
                     session::Event::Path(event) => state.tell(handle, Event::Path(event)),
                     session::Event::Stream(event) => state.on_stream_event(handle, event),
+                    session::Event::Datagram(event) => state.on_datagram_event(handle, event),
                 }
             }
             let readers = state.wake_readers(now);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use manyway_session::streams::StreamEvent;
 use manyway_session::{
-    self as session, CloseReason, ConnectionHandle, LocalId, RelayAccess, StreamId,
+    self as session, CloseReason, ConnectionHandle, DatagramEvent, LocalId, RelayAccess, StreamId,
 };
 use manyway_units::Time;
 use tokio::sync::{Notify, broadcast};
@@ -98,6 +98,9 @@ pub(crate) struct Slot {
     pub(crate) signals: Arc<Signals>,
     pub(crate) sends: BTreeMap<StreamId, SendState>,
     pub(crate) receives: BTreeMap<StreamId, Option<Waker>>,
+    /// Tasks that wait to send a datagram, and to take one.
+    pub(crate) datagram_senders: Vec<Waker>,
+    pub(crate) datagram_readers: Vec<Waker>,
     events: broadcast::Sender<Event>,
     /// Those that have been, oldest first, for receivers that come later.
     past: VecDeque<Event>,
@@ -376,6 +379,8 @@ impl State {
         self.wakeups
             .tasks
             .extend(slot.receives.values_mut().filter_map(Option::take));
+        self.wakeups.tasks.append(&mut slot.datagram_senders);
+        self.wakeups.tasks.append(&mut slot.datagram_readers);
         let Signals {
             state,
             opened,
@@ -414,6 +419,16 @@ impl State {
             }),
         };
         self.wakeups.tasks.extend(waker);
+    }
+
+    pub(crate) fn on_datagram_event(&mut self, handle: ConnectionHandle, event: DatagramEvent) {
+        let Some(slot) = self.slots.get_mut(&handle) else {
+            return;
+        };
+        match event {
+            DatagramEvent::Arrived => self.readers.extend(slot.datagram_readers.drain(..)),
+            DatagramEvent::Room => self.wakeups.tasks.append(&mut slot.datagram_senders),
+        }
     }
 
     /// Wakes the tasks that may read, unless they have been woken just now: then, when.
@@ -589,6 +604,8 @@ impl Slot {
             signals: Arc::default(),
             sends: BTreeMap::new(),
             receives: BTreeMap::new(),
+            datagram_senders: Vec::new(),
+            datagram_readers: Vec::new(),
             events: broadcast::channel(EVENTS).0,
             past: VecDeque::new(),
             addresses,
@@ -616,6 +633,14 @@ pub(crate) fn wait<T>(place: &mut Option<Waker>, cx: &Context<'_>) -> Poll<T> {
     match place {
         Some(waker) => waker.clone_from(cx.waker()),
         none => *none = Some(cx.waker().clone()),
+    }
+    Poll::Pending
+}
+
+/// As [`wait`], where several tasks may wait.
+pub(crate) fn wait_with<T>(others: &mut Vec<Waker>, cx: &Context<'_>) -> Poll<T> {
+    if !others.iter().any(|waker| waker.will_wake(cx.waker())) {
+        others.push(cx.waker().clone());
     }
     Poll::Pending
 }
