@@ -6,7 +6,7 @@ use std::time::Duration;
 use std::{fmt, io, thread};
 
 use manyway::files::{FailureCode, Skipped, TransferError};
-use manyway::{ConnectError, ConnectionLost};
+use manyway::{CloseReason, ConnectError, ConnectionLost};
 use manyway_registry::client::PairingError;
 use manyway_units::format_duration;
 use manyway_wire::forward::Code;
@@ -410,6 +410,10 @@ pub(crate) fn is_the_networks(error: &anyhow::Error) -> bool {
             || cause.is::<SshFailed>()
             || cause.is::<TimedOut>()
             || matches!(cause.downcast_ref(), Some(TransferError::Stream { .. }))
+            || matches!(
+                cause.downcast_ref(),
+                Some(ConnectionLost(CloseReason::TimedOut { .. }))
+            )
             || cause
                 .downcast_ref()
                 .is_some_and(|closed: &ClosedByPeer| closed.code == TIMED_OUT)

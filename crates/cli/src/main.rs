@@ -3,6 +3,8 @@
 mod access;
 mod args;
 mod children;
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+mod cidr;
 mod close;
 mod completion;
 mod content;
@@ -62,6 +64,8 @@ mod summary;
 mod testbed;
 mod text;
 mod ticket;
+#[cfg(target_os = "linux")]
+mod tun;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -97,6 +101,10 @@ async fn dispatch(screen: &Screen, cli: Cli) -> anyhow::Result<()> {
         Command::Serve(args) => forward::serve::run(screen, args).await,
         Command::Forward(args) => forward::local::run(screen, args).await,
         Command::Connect(args) => forward::connect::run(screen, args).await,
+        #[cfg(target_os = "linux")]
+        Command::Tun(args) => tun::run(screen, args).await,
+        #[cfg(not(target_os = "linux"))]
+        Command::Tun(_) => Err(exit::usage("tunnels need Linux's TUN devices")),
         Command::Paths(args) => paths::run(screen, args).await,
         Command::Doctor(args) => doctor::run(screen, args).await,
         Command::Id(args) => id::run(screen, &args),

@@ -60,6 +60,18 @@ pub(crate) async fn bind_for_streams(network: &NetworkArgs) -> anyhow::Result<En
     bind_with(network, config).await
 }
 
+/// As [`bind`], for connections that carry datagrams of at most so many bytes.
+pub(crate) async fn bind_for_packets(
+    network: &NetworkArgs,
+    datagram: usize,
+) -> anyhow::Result<Endpoint> {
+    let config = Config {
+        datagram: Some(datagram),
+        ..config(network)?
+    };
+    bind_with(network, config).await
+}
+
 async fn bind_with(network: &NetworkArgs, config: Config) -> anyhow::Result<Endpoint> {
     let options = EndpointOptions {
         config,

@@ -68,6 +68,7 @@ mod tests {
     use std::io;
 
     use manyway::files::TransferError;
+    use manyway::{CloseReason, ConnectionLost};
 
     use super::*;
     use crate::close::{ClosedByPeer, FAILED, NOT_ALLOWED, TIMED_OUT};
@@ -137,6 +138,14 @@ mod tests {
             waiting_for: "an answer".to_owned(),
         };
         let second = |n| (n < 2).then(|| out().into());
+        assert_eq!(tries(hour, none, second).await, (2, 1, true));
+        let silent = || {
+            ConnectionLost(CloseReason::TimedOut {
+                seconds: 30,
+                paths: 2,
+            })
+        };
+        let second = |n| (n < 2).then(|| silent().into());
         assert_eq!(tries(hour, none, second).await, (2, 1, true));
         // After 1, 2, 4, 8 and 15 s.
         let sixth = |n| (n < 6).then(lost);

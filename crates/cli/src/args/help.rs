@@ -36,8 +36,8 @@ const RARE: [&str; 29] = [
     "xattrs",
 ];
 /// The commands whose help leaves them out: those with very many options.
-const LONG: [&str; 7] = [
-    "send", "sync", "recv", "paths", "serve", "forward", "connect",
+const LONG: [&str; 8] = [
+    "send", "sync", "recv", "paths", "serve", "forward", "connect", "tun",
 ];
 
 /// Makes `-h` and `--help` print the short help of the command and of all below it.

@@ -39,6 +39,7 @@ mod simulation;
 #[cfg(feature = "research")]
 mod testbed;
 mod transfer;
+mod tun;
 #[cfg(test)]
 mod units;
 mod words;
@@ -82,6 +83,7 @@ pub(crate) use transfer::LinksName;
 pub(crate) use transfer::{
     ArrivalArgs, GuardArgs, RecvArgs, RetryArgs, SendArgs, SshArgs, SyncArgs, TicketArgs,
 };
+pub(crate) use tun::TunArgs;
 
 use crate::end::End;
 use crate::exit::usage;
@@ -179,6 +181,7 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     Forward(ForwardArgs),
     Connect(ConnectArgs),
+    Tun(TunArgs),
     Paths(PathsArgs),
     Doctor(DoctorArgs),
     Id(IdArgs),
@@ -288,6 +291,7 @@ mod tests {
             "serve",
             "forward",
             "connect",
+            "tun",
             "paths",
             "doctor",
             "id",

@@ -13,7 +13,7 @@ pub(crate) mod serve;
 mod socks;
 pub(crate) mod spec;
 mod stdio;
-mod stream;
+pub(crate) mod stream;
 mod tcp;
 
 use std::pin::pin;
@@ -30,16 +30,16 @@ use crate::screen::Screen;
 
 /// What the connections of a command have in common.
 #[derive(Debug, Clone)]
-struct Setup {
-    screen: Screen,
-    stop: Stop,
+pub(crate) struct Setup {
+    pub(crate) screen: Screen,
+    pub(crate) stop: Stop,
     /// Whether the user named the interfaces to use.
-    named: bool,
+    pub(crate) named: bool,
     metered: Option<Metered>,
 }
 
 impl Setup {
-    fn new(screen: &Screen, endpoint: &Endpoint, network: &NetworkArgs) -> Self {
+    pub(crate) fn new(screen: &Screen, endpoint: &Endpoint, network: &NetworkArgs) -> Self {
         Self {
             screen: screen.clone(),
             stop: Stop::listen(false),
@@ -49,7 +49,7 @@ impl Setup {
     }
 
     /// Does `work` on a connection, and closes it with the reason.
-    async fn run<T>(
+    pub(crate) async fn run<T>(
         &self,
         connection: &Connection,
         work: impl Future<Output = anyhow::Result<T>>,

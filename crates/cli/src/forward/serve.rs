@@ -157,6 +157,10 @@ async fn serve_stream(connection: Connection, rules: Arc<Rules>, mut stream: Str
             let reason = "this ticket is for `manyway forward` and `connect`, and not for a pipe";
             stream.refuse(Code::Unsupported, reason).await;
         }
+        Ok(Request::Tunnel { .. }) => {
+            let reason = "this ticket is for `manyway forward` and `connect`, and not for a tunnel";
+            stream.refuse(Code::Unsupported, reason).await;
+        }
         Err(error) => {
             tracing::info!("a peer sent no request: {}", words(&error));
             match error.downcast_ref() {

@@ -53,6 +53,8 @@ mod stack;
 #[cfg(all(feature = "research", target_os = "linux"))]
 mod testbed;
 mod timeout;
+#[cfg(all(feature = "research", target_os = "linux"))]
+mod tun;
 mod units;
 mod via;
 mod view;

@@ -1,10 +1,11 @@
-//! What a stream begins with that carries a pipe or a forwarded TCP connection (`docs/forward.md`).
+//! What a stream begins with that carries a pipe or a forwarded TCP connection, or asks for a
+//! tunnel (`docs/forward.md`).
 //!
 //! Who opens the stream sends a [`Request`], the other side a [`Reply`]; bytes as they are follow.
 //! Both begin with a [`Header`], which tells them from a file transfer's first message.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use bytes::BufMut;
@@ -32,6 +33,10 @@ const PIPE: u8 = 1;
 const CONNECT: u8 = 2;
 const LISTEN: u8 = 3;
 const ACCEPTED: u8 = 4;
+const TUNNEL: u8 = 5;
+
+/// Most addresses of a side in a [`Request::Tunnel`].
+pub const MAX_TUNNEL_ADDRESSES: usize = 16;
 
 /// What precedes a body: magic (4 bytes), version, kind, length of the body (2 bytes, big-endian).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -114,6 +119,11 @@ pub enum Request {
         /// The number of the stream that asked.
         listener: u64,
     },
+    /// 5: a tunnel for IP packets, which go in datagrams (`docs/tun.md`).
+    Tunnel {
+        /// The opener's addresses in the tunnel: 1 to [`MAX_TUNNEL_ADDRESSES`].
+        addresses: Vec<IpAddr>,
+    },
 }
 
 impl Request {
@@ -138,6 +148,10 @@ impl Request {
                 varint::put(&mut body, *listener);
                 ACCEPTED
             }
+            Self::Tunnel { addresses } => {
+                put_addresses(&mut body, addresses);
+                TUNNEL
+            }
         };
         framed(kind, &body)
     }
@@ -160,12 +174,48 @@ impl Request {
             ACCEPTED => Self::Accepted {
                 listener: reader.varint("listener")?,
             },
+            TUNNEL => Self::Tunnel {
+                addresses: addresses(&mut reader)?,
+            },
             _ => return Err(DecodeError::Malformed { what: "request" }),
         };
         match reader.is_empty() {
             true => Ok(request),
             false => Err(DecodeError::Malformed { what: "request" }),
         }
+    }
+}
+
+/// For each address: 4 or 6, and its bytes.
+fn put_addresses(body: &mut Vec<u8>, addresses: &[IpAddr]) {
+    for address in addresses.iter().take(MAX_TUNNEL_ADDRESSES) {
+        match address {
+            IpAddr::V4(address) => {
+                body.push(4);
+                body.extend(address.octets());
+            }
+            IpAddr::V6(address) => {
+                body.push(6);
+                body.extend(address.octets());
+            }
+        }
+    }
+}
+
+/// Takes all that is left.
+fn addresses(reader: &mut Reader<'_>) -> Result<Vec<IpAddr>, DecodeError> {
+    const WHAT: &str = "address in the tunnel";
+    let mut addresses = Vec::new();
+    while !reader.is_empty() {
+        addresses.push(match reader.u8(WHAT)? {
+            4 => Ipv4Addr::from(reader.array(WHAT)?).into(),
+            6 => Ipv6Addr::from(reader.array(WHAT)?).into(),
+            _ => return Err(DecodeError::Malformed { what: WHAT }),
+        });
+    }
+    match (1..=MAX_TUNNEL_ADDRESSES).contains(&addresses.len()) {
+        true => Ok(addresses),
+        false => Err(DecodeError::Malformed { what: WHAT }),
     }
 }
 
@@ -366,6 +416,8 @@ mod tests {
             proptest::option::of(target()).prop_map(Request::Connect),
             target().prop_map(Request::Listen),
             (0..1u64 << 62).prop_map(|listener| Request::Accepted { listener }),
+            proptest::collection::vec(any::<IpAddr>(), 1..=MAX_TUNNEL_ADDRESSES)
+                .prop_map(|addresses| Request::Tunnel { addresses }),
         ]
     }
 

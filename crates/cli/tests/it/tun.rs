@@ -1,0 +1,350 @@
+//! `manyway tun` between two hosts, each a network namespace, over two emulated links of 20 Mbps
+//! and 10 ms. Skipped without root.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{sleep, spawn};
+use std::time::{Duration, Instant};
+
+use manyway_network::LinkConfig;
+use manyway_testbed::live::{self, Emulator, End};
+use manyway_units::Rate;
+
+use crate::common::place::Place;
+use crate::common::{Running, eventually};
+
+/// What one link carries, in bits per second.
+const LINK: f64 = 20e6;
+/// The time over which a rate is taken.
+const SPAN: Duration = Duration::from_secs(2);
+
+const HERE: usize = 0;
+const THERE: usize = 1;
+
+fn succeeds(command: &str) -> bool {
+    let mut words = command.split(' ');
+    let mut run = Command::new(words.next().unwrap());
+    run.args(words).stdout(Stdio::null()).stderr(Stdio::null());
+    run.status().is_ok_and(|status| status.success())
+}
+
+/// Whether hosts with TUN devices can be made here.
+fn able() -> bool {
+    let able = succeeds("unshare --net test -e /dev/net/tun") && succeeds("ip -V");
+    if !able {
+        let reason = b"skipped: it takes root, ip and TUN devices to make hosts\n";
+        std::io::stderr().write_all(reason).unwrap();
+    }
+    able
+}
+
+/// Two hosts: 10.1.1.1 and 10.1.1.2 over the first link, 10.1.2.1 and 10.1.2.2 over the second.
+struct Hosts {
+    place: Place,
+    names: [String; 2],
+    // Their threads end before the devices.
+    _links: Vec<Emulator>,
+}
+
+impl Hosts {
+    fn new(test: &str) -> Self {
+        let id = std::process::id();
+        let names = ["a", "b"].map(|host| format!("mwt-{test}-{id}-{host}"));
+        for name in &names {
+            assert!(succeeds(&format!("ip netns add {name}")), "{name}");
+            let disable = "/proc/sys/net/ipv6/conf/default/disable_ipv6";
+            live::inside(name, || fs::write(disable, "1")).unwrap();
+            assert!(succeeds(&format!("ip -n {name} link set lo up")));
+        }
+        let config = LinkConfig::new(Rate::from_bits_per_sec(LINK), Duration::from_millis(10));
+        let links = (1..=2).map(|number| {
+            let end = |host: &String| End {
+                namespace: host.clone(),
+                device: format!("link{number}"),
+            };
+            let ends = [end(&names[0]), end(&names[1])];
+            let link = live::link(&ends, [config.clone(), config.clone()], number, None).unwrap();
+            for (name, last) in names.iter().zip(1..) {
+                for command in [
+                    format!("ip -n {name} addr add 10.1.{number}.{last}/24 dev link{number}"),
+                    format!("ip -n {name} link set link{number} up"),
+                ] {
+                    assert!(succeeds(&command), "{command}");
+                }
+            }
+            link
+        });
+        Self {
+            place: Place::new(),
+            _links: links.collect(),
+            names,
+        }
+    }
+
+    fn ip(&self, host: usize, command: &str) -> bool {
+        succeeds(&format!("ip -n {} {command}", self.names[host]))
+    }
+
+    /// The program on a host; what it says goes to a file of this name.
+    fn start(&self, host: usize, arguments: &[&str], said: &str) -> Running {
+        let mut command = Command::new("ip");
+        command
+            .args(["netns", "exec", &self.names[host]])
+            .arg(env!("CARGO_BIN_EXE_manyway"))
+            .args(arguments)
+            .current_dir(self.place.path("."))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(self.place.path(said)).unwrap());
+        Running(command.spawn().unwrap())
+    }
+
+    /// Both ends of a tunnel: 10.77.0.1 waits, 10.77.0.2 connects.
+    fn tunnel(&self) -> [Running; 2] {
+        let arguments = [
+            "tun",
+            "--address",
+            "10.77.0.1/24",
+            "--ticket-file",
+            "ticket",
+        ];
+        let waits = self.start(HERE, &arguments, "waits");
+        self.place.wait_for("ticket");
+        let connects = self.connect();
+        [waits, connects]
+    }
+
+    fn connect(&self) -> Running {
+        let arguments = ["tun", "@ticket", "--address", "10.77.0.2/24"];
+        self.start(THERE, &arguments, "connects")
+    }
+
+    fn says(&self, said: &str, text: &str) {
+        eventually(text, || {
+            fs::read_to_string(self.place.path(said))
+                .ok()?
+                .contains(text)
+                .then_some(())
+        });
+    }
+
+    fn has_device(&self, host: usize) -> bool {
+        self.ip(host, "link show mw0")
+    }
+
+    fn listen(&self, port: u16) -> TcpListener {
+        let at = SocketAddr::from(([10, 77, 0, 1], port));
+        live::inside(&self.names[HERE], || TcpListener::bind(at)).unwrap()
+    }
+
+    /// A TCP connection from 10.77.0.2, as soon as the tunnel carries it.
+    fn dial(&self, port: u16) -> TcpStream {
+        let to = SocketAddr::from(([10, 77, 0, 1], port));
+        eventually("a connection through the tunnel", || {
+            let dial = || TcpStream::connect_timeout(&to, Duration::from_secs(5));
+            live::inside(&self.names[THERE], dial).ok()
+        })
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        for name in &self.names {
+            succeeds(&format!("ip netns del {name}"));
+        }
+    }
+}
+
+/// A TCP connection through the tunnel that never has enough.
+struct Bulk {
+    read: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Bulk {
+    fn start(hosts: &Hosts, port: u16) -> Self {
+        let listener = hosts.listen(port);
+        let mut client = hosts.dial(port);
+        let (mut server, _) = listener.accept().unwrap();
+        let bulk = Self {
+            read: Arc::default(),
+            stop: Arc::default(),
+        };
+        let (read, stop) = (bulk.read.clone(), bulk.stop.clone());
+        spawn(move || {
+            let mut buf = vec![0; 1 << 16];
+            while let Ok(len @ 1..) = server.read(&mut buf) {
+                read.fetch_add(len as u64, Ordering::Relaxed);
+            }
+        });
+        spawn(move || {
+            let data = vec![7; 1 << 16];
+            while !stop.load(Ordering::Relaxed) && client.write_all(&data).is_ok() {}
+        });
+        bulk
+    }
+
+    fn read(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
+    }
+
+    /// What arrives in a while, in bits per second.
+    fn rate(&self) -> f64 {
+        let (began, before) = (Instant::now(), self.read());
+        sleep(SPAN);
+        (self.read() - before) as f64 * 8.0 / began.elapsed().as_secs_f64()
+    }
+}
+
+impl Drop for Bulk {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A rate depends on who else uses the machine; that it is reached at all shows that both links
+/// carry the connection.
+#[test]
+fn tcp_in_the_tunnel_gets_more_than_a_link_has_and_outlives_one() {
+    if !able() {
+        return;
+    }
+    let hosts = Hosts::new("both");
+    let [_waits, connects] = hosts.tunnel();
+    let bulk = Bulk::start(&hosts, 5001);
+    let mut rates = Vec::new();
+    eventually("1.5 links", || {
+        rates.push(bulk.rate());
+        (rates.last() > Some(&(1.5 * LINK))).then_some(())
+    });
+    assert!(hosts.ip(THERE, "link set link1 down"));
+    let before = bulk.read();
+    eventually("bytes over the other link", || {
+        (bulk.read() > before + 4_000_000).then_some(())
+    });
+    drop(bulk);
+
+    // The device goes with the process, however that ends; the other side waits for the next one.
+    connects.signal("KILL");
+    eventually("no device", || (!hosts.has_device(THERE)).then_some(()));
+    assert!(hosts.has_device(HERE));
+    drop(connects);
+    let _again = hosts.connect();
+    let listener = hosts.listen(5002);
+    hosts.dial(5002).write_all(b"again").unwrap();
+    let mut text = String::new();
+    listener
+        .accept()
+        .unwrap()
+        .0
+        .read_to_string(&mut text)
+        .unwrap();
+    assert_eq!(text, "again");
+}
+
+#[test]
+fn both_sides_need_addresses_of_their_own_and_the_newest_has_the_tunnel() {
+    if !able() {
+        return;
+    }
+    let hosts = Hosts::new("one");
+    let [waits, first] = hosts.tunnel();
+    hosts.says(
+        "waits",
+        "The tunnel is open to 10.77.0.2, for packets of 1280 bytes.",
+    );
+    let same = [
+        "tun",
+        "@ticket",
+        "--address",
+        "10.77.0.1/24",
+        "--name",
+        "mw1",
+    ];
+    assert_ne!(hosts.start(THERE, &same, "same").finish().code, 0);
+    hosts.says(
+        "same",
+        "both sides have the address 10.77.0.1: give each another one",
+    );
+    let smaller = [
+        "tun",
+        "@ticket",
+        "--address",
+        "10.77.0.3/24",
+        "--name",
+        "mw2",
+        "--mtu",
+        "1000",
+    ];
+    let second = hosts.start(THERE, &smaller, "second");
+    hosts.says(
+        "waits",
+        "The tunnel is open to 10.77.0.3, for packets of 1000 bytes.",
+    );
+    assert_ne!(first.finish().code, 0);
+    hosts.says(
+        "connects",
+        "another host with the ticket has taken over the tunnel",
+    );
+    assert!(hosts.ip(HERE, "link set mw0 down") && hosts.ip(HERE, "link set mw0 up"));
+    second.interrupt();
+    assert_eq!(second.finish().code, 0);
+    hosts.says("second", "stopped");
+    assert!(hosts.ip(HERE, "link del mw0"));
+    let ended = waits.finish();
+    assert_ne!(ended.code, 0);
+    hosts.says("waits", "somebody has deleted the network device mw0");
+}
+
+#[test]
+fn a_ticket_for_something_else_is_told() {
+    if !able() {
+        return;
+    }
+    let hosts = Hosts::new("else");
+    let serve = [
+        "serve",
+        "--allow",
+        "localhost:22",
+        "--ticket-file",
+        "served",
+    ];
+    let _serves = hosts.start(HERE, &serve, "serves");
+    hosts.place.wait_for("served");
+    let tun = ["tun", "@served", "--address", "10.77.0.2/24"];
+    assert_ne!(hosts.start(THERE, &tun, "connects").finish().code, 0);
+    hosts.says("connects", "its ticket is for something else");
+    let [_waits, _] = hosts.tunnel();
+    let forward = ["forward", "-L", "8080:localhost:80", "@ticket"];
+    assert_ne!(hosts.start(THERE, &forward, "forwards").finish().code, 0);
+    hosts.says("forwards", "this ticket is for `manyway tun`");
+}
+
+#[test]
+fn what_cannot_be_is_told_before_there_is_a_device() {
+    let place = Place::new();
+    for (arguments, says) in [
+        (&["--address", "10.77.0.1"][..], "10.77.0.1/24"),
+        (&["--address", "127.0.0.1/8"], "can't be a host's address"),
+        (&["--address", "fd77::1/64", "--mtu", "1000"], "--mtu 1280"),
+        (&["--address", "10.77.0.1/24", "--mtu", "500"], "500"),
+        (
+            &["--address", "10.77.0.1/24", "--route", "10.0.0.1/8"],
+            "the network is 10.0.0.0/8",
+        ),
+        (
+            &["--address", "10.77.0.1/24", "--path", "192.0.2.1"],
+            "needs the interface's name",
+        ),
+        (&["mw1x", "--address", "10.77.0.1/24"], "ticket"),
+        (&[], "--address"),
+    ] {
+        let done = place.run(&[&["tun"], arguments].concat());
+        assert_eq!(done.code, 2, "{arguments:?}: {}", done.stderr);
+        assert!(done.stderr.contains(says), "{arguments:?}: {}", done.stderr);
+    }
+}
