@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
 use manyway::{Connection, Endpoint, PathSelector};
 use manyway_wire::forward::{Code, MAX_TUNNEL_ADDRESSES, Reply, Request};
 use tokio::sync::watch;
@@ -22,7 +22,8 @@ use tokio::task::JoinSet;
 use self::device::Device;
 use self::packet::{Filter, NUMBER_LEN};
 use crate::args::TunArgs;
-use crate::exit::{Interrupted, usage, words};
+use crate::door::Door;
+use crate::exit::{Expired, Interrupted, usage, words};
 use crate::forward::Setup;
 use crate::forward::stream::{Stream, over};
 use crate::listener::Listener;
@@ -205,11 +206,13 @@ async fn wait(
 ) -> anyhow::Result<()> {
     relays.open(None, &setup.stop).await?;
     let own = &args.address[0];
+    let file = args.network.identity.as_deref();
+    let door = Door::new(&setup.screen, endpoint, file, &args.announce)?;
     let listener = Listener {
         screen: &setup.screen,
         stop: &setup.stop,
         reports: &Reports::silent(&setup.screen),
-        endpoint,
+        door: &door,
         network: &args.network,
         ticket: &args.announce,
         code: false,
@@ -229,10 +232,18 @@ async fn wait(
     let (owner, _) = watch::channel(0u64);
     let owner = Arc::new(owner);
     let mut running = JoinSet::new();
-    loop {
+    let mut expired = false;
+    while !(expired && running.is_empty()) {
         tokio::select! {
-            accepted = endpoint.accept() => {
-                let connection = accepted.context("the sockets were closed")?;
+            accepted = door.accept(), if !expired => {
+                let connection = match accepted {
+                    Ok(connection) => connection,
+                    Err(error) if error.is::<Expired>() => {
+                        expired = true;
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                };
                 let (setup, tunnel, owner) = (setup.clone(), tunnel.clone(), owner.clone());
                 running.spawn(async move {
                     setup.run(&connection, attend(&setup, &connection, &tunnel, &owner)).await
@@ -249,7 +260,10 @@ async fn wait(
     }
     // Each closes its connection.
     while running.join_next().await.is_some() {}
-    Err(Interrupted.into())
+    match expired {
+        true => Ok(()),
+        false => Err(Interrupted.into()),
+    }
 }
 
 /// Serves a peer until another one comes, or its connection is over.

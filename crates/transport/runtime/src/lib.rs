@@ -63,6 +63,5 @@ pub use unanswered::{TcpOutcome, TcpResult, Unanswered};
 pub use manyway_session::{
     CarrierKind, CloseReason, Config, ConnectionStats, DatagramStats, Identity, PathDownReason,
     PathEvent, PathId, PathState, PathStats, PathSurvey, PeerId, RelayAccess, RelayAddress,
-    RelayState, RelayStats,
-    Secrets, StreamId, Ticket,
+    RelayState, RelayStats, Secrets, StreamId, Ticket,
 };
