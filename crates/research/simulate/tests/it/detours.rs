@@ -17,8 +17,8 @@ const SEEDS: u64 = 5;
 const LAWS: [&str; 2] = ["auto", "mpath"];
 /// Where docs/relays.md has what comes of it.
 const MARKS: [&str; 2] = [
-    "<!-- detours: MANYWAY_UPDATE_DETOURS=1 cargo test --release -p manyway-simulate detours writes \
-     what follows -->\n",
+    "<!-- detours: MANYWAY_UPDATE_DETOURS=1 cargo test -p manyway-simulate detours writes the \
+     table -->\n",
     "<!-- /detours -->",
 ];
 /// What is missed: docs/relays.md has the causes.
@@ -330,7 +330,7 @@ fn relays_beside_direct_paths_help_or_stay_out_of_it() {
                 assert!(
                     (near(low) - 0.001..=near(high) + 0.001).contains(&gain),
                     "docs/relays.md is not up to date: run MANYWAY_UPDATE_DETOURS=1 cargo test \
-                     --release -p manyway-simulate detours ({}: {gain})",
+                     -p manyway-simulate detours ({}: {gain})",
                     network.name
                 );
             }
