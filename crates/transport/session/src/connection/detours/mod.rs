@@ -20,7 +20,8 @@ use crate::stats::PathState;
 
 use super::paths::{Path, PathSet, PathTransport};
 use super::relayed::View;
-use worth::{Seen, Windows, Worth};
+use rates::Seen;
+use worth::{Windows, Worth};
 
 /// How often the paths are looked at, at most.
 const EVERY: Duration = Duration::from_millis(20);

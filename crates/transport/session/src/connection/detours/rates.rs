@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use manyway_units::Time;
 
-use super::worth::Seen;
-
 /// A span has so many parts, by whose differences its error is known.
 const PARTS: u32 = 8;
 /// It takes so many round trips, …
@@ -23,6 +21,25 @@ const ALIKE: f64 = 1.5;
 
 /// So many parts say something already.
 const ENOUGH: usize = 3;
+
+/// What there is to see at a time.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Seen {
+    pub(super) now: Time,
+    /// There is more to send than has left.
+    pub(super) unsatisfied: bool,
+    /// Stream bytes that have arrived, each counted once.
+    pub(super) delivered: u64,
+    /// Bytes that have arrived through relays.
+    pub(super) relayed: u64,
+    /// Direct paths, and whether the slow start of each is over; `None` if none works.
+    pub(super) direct: Option<bool>,
+    /// The same for paths through relays.
+    pub(super) relays: Option<bool>,
+    /// The longest round trip of a direct path, and of any.
+    pub(super) direct_rtt: Duration,
+    pub(super) rtt: Duration,
+}
 
 /// What paths deliver.
 #[derive(Copy, Clone, Debug, PartialEq)]

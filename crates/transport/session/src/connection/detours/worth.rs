@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use manyway_units::Time;
 
-use super::rates::{Measure, Rates};
+use super::rates::{Measure, Rates, Seen};
 
 /// Relays that carry a smaller part of all aren't judged: it's no use, and costs nothing.
 const SMALL: f64 = 0.04;
@@ -46,30 +46,11 @@ const BUDGET: f64 = 0.025;
 const FALLEN: f64 = 0.7;
 /// … and below this one all is forgotten, what trials have cost included.
 const CHANGED: f64 = 0.5;
-/// The direct paths' windows are raised in so many steps, a round trip apart, so that no burst fills
-/// a queue.
+/// The direct paths' windows are raised in so many steps, a round trip apart: no burst fills a
+/// queue.
 const STEPS: u32 = 3;
 /// No trial is earlier after the one before than this.
 const EARLIEST: Duration = Duration::from_secs(5);
-
-/// What there is to see at a time.
-#[derive(Copy, Clone, Debug)]
-pub(super) struct Seen {
-    pub(super) now: Time,
-    /// There is more to send than has left.
-    pub(super) unsatisfied: bool,
-    /// Stream bytes that have arrived, each counted once.
-    pub(super) delivered: u64,
-    /// Bytes that have arrived through relays.
-    pub(super) relayed: u64,
-    /// Direct paths, and whether the slow start of each is over; `None` if none works.
-    pub(super) direct: Option<bool>,
-    /// The same for paths through relays.
-    pub(super) relays: Option<bool>,
-    /// The longest round trip of a direct path, and of any.
-    pub(super) direct_rtt: Duration,
-    pub(super) rtt: Duration,
-}
 
 /// What is done at a time, and until when.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
