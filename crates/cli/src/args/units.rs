@@ -97,7 +97,8 @@ fn every_variable_is_an_options() {
         commands.extend(command.get_subcommands().cloned());
     }
     let mut found = 0;
-    for (file, text) in files() {
+    // The check of the packages has a variable of its own.
+    for (file, text) in files().into_iter().filter(|(file, _)| file != "check") {
         let is_part = |c: char| c.is_ascii_uppercase() || c == '_';
         for word in text
             .split(|c| !is_part(c))

@@ -205,6 +205,15 @@ mod tests {
         assert_eq!(bench.timeout(), Some(LONGEST));
     }
 
+    /// A timer may come late where packets come all the time.
+    #[test]
+    fn what_has_waited_leaves_before_what_comes() {
+        let mut bench = Bench::new();
+        assert_eq!(bench.push(0, 1), NONE);
+        assert_eq!(bench.push(50, 3), [1]);
+        assert_eq!(bench.timeout(), Some(ms(50) + SHORTEST));
+    }
+
     #[test]
     fn the_number_after_the_largest_is_zero() {
         let mut bench = Bench::new();

@@ -346,7 +346,10 @@ fn wrong_usage_has_a_status_of_its_own() {
     };
     wrong(&["send"], "PATH");
     wrong(&["send", "film.mkv", "--to", &flipped], "ticket");
-    wrong(&["send", "film.mkv", "--to", "hello"], "begin with \"mw1\"");
+    wrong(
+        &["send", "film.mkv", "--to", "hello"],
+        "no peer is called hello",
+    );
     wrong(
         &["send", "film.mkv", "server:in", "--to", &ticket],
         "both a ticket",

@@ -100,8 +100,9 @@ impl TransportParameters {
         Ok(params)
     }
 
-    /// Writes all parameters in the order of their ids, but a grant last. Replaces a value out of
-    /// range by the nearest one in range.
+    /// Writes the parameters in the order of their ids, but a grant and what follows it last.
+    /// Replaces a value out of range by the nearest one in range. Leaves out what says as little as
+    /// a missing parameter.
     pub fn encode(&self, buf: &mut impl BufMut) {
         varint::put(buf, CID);
         varint::put(buf, CID_LEN as u64);
@@ -111,6 +112,9 @@ impl TransportParameters {
                 id, least, most, ..
             } = field.number;
             let value = (field.of)(self).clamp(least, most);
+            if (id, value) == (MAX_DATAGRAM_DATA, 0) {
+                continue;
+            }
             varint::put(buf, id);
             varint::put(buf, varint::len(value) as u64);
             varint::put(buf, value);
@@ -138,6 +142,7 @@ impl TransportParameters {
 const CID: u64 = 1;
 const CID_NAME: &str = "transport parameter 1 (connection id)";
 const GRANT: u64 = 10;
+const MAX_DATAGRAM_DATA: u64 = 11;
 const GRANT_NAME: &str = "transport parameter 10 (grant)";
 
 /// A parameter that is a number.
@@ -257,7 +262,6 @@ mod tests {
             7, 1, 10,
             8, 2, 0x40, 64,
             9, 2, 0x44, 0xb0,
-            11, 1, 0,
         ];
         assert_eq!(TransportParameters::new(MY_CID).to_bytes(), expected);
     }

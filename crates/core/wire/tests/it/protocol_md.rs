@@ -160,7 +160,7 @@ fn defaults_of_the_parameters() {
         .collect();
     assert_eq!(written, defaults);
     let ids: Vec<u64> = rows.iter().filter_map(|row| row[0].parse().ok()).collect();
-    assert_eq!(ids, (1..=11).collect::<Vec<_>>());
+    assert_eq!(ids, (1..=12).collect::<Vec<_>>());
 }
 
 #[test]
