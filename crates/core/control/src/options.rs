@@ -43,8 +43,8 @@ pub struct Options {
     /// a window that was cut to less gets back there by slow start, as TCP's does in ns-2 (2, with
     /// windows down to 1).
     pub threshold_floor: Option<f64>,
-    /// The slow-start threshold at the start, in packets; `None` for none before the first loss. BBR
-    /// has none at all.
+    /// The slow-start threshold at the start, in packets; `None` for none before the first loss.
+    /// BBR has none at all.
     pub initial_threshold: Option<f64>,
     /// What an acknowledgement of several packets counts for.
     pub growth: Growth,

@@ -77,7 +77,8 @@ pub struct Flow {
     pub size: Option<u64>,
     /// The application's rate in payload bytes; it fills the window without.
     pub rate: Option<Rate>,
-    /// It sends at `rate` whatever happens, and nothing again: its law and its windows don't matter.
+    /// It sends at `rate` whatever happens, and nothing again: its law and its windows don't
+    /// matter.
     pub unresponsive: bool,
     /// Bytes of the headers within each packet ([`SenderConfig::packet_size`]): goodput leaves them
     /// out.

@@ -25,11 +25,12 @@ use wire::Wire;
 
 /// A one-way link: a queue, a serialiser, a wire.
 ///
-/// It is work-conserving, and its timetable is known. A packet's fate is computed when it is offered
-/// where the queue is first in, first out and decides at its entrance. An offer costs amortised O(1)
-/// then, and allocates nothing once the backlog's ring has grown to what the queue holds. Where the
-/// queue decides when packets leave it ([`Queue::decides_late`](crate::Queue::decides_late)), those
-/// that have to wait get a [`Ticket`](crate::Ticket), and [`Link::decide`] tells the rest.
+/// It is work-conserving, and its timetable is known. A packet's fate is computed when it is
+/// offered where the queue is first in, first out and decides at its entrance. An offer costs
+/// amortised O(1) then, and allocates nothing once the backlog's ring has grown to what the queue
+/// holds. Where the queue decides when packets leave it
+/// ([`Queue::decides_late`](crate::Queue::decides_late)), those that have to wait get a
+/// [`Ticket`](crate::Ticket), and [`Link::decide`] tells the rest.
 #[derive(Debug, Clone)]
 pub struct Link {
     /// Nothing but DropTail, and up: what `offer` does itself.

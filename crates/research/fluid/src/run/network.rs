@@ -88,8 +88,8 @@ impl Reduced {
         found
     }
 
-    /// The share of each route's packets that wires don't lose. What queues drop isn't carried: where
-    /// a link is full, rates are what it carries.
+    /// The share of each route's packets that wires don't lose. What queues drop isn't carried:
+    /// where a link is full, rates are what it carries.
     pub(super) fn kept(&self) -> Vec<f64> {
         self.losses.iter().map(|loss| 1.0 - loss).collect()
     }

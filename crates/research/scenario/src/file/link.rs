@@ -32,8 +32,8 @@ pub struct Link {
     /// (RFC 2697 without an excess burst). Default: none.
     pub policer: Option<Policer>,
     /// The size of a DropTail queue in packets or bytes, including the packet in transmission, or a
-    /// table with one entry for another kind of queue. Default: one bandwidth-delay product of this link (its rate times twice its
-    /// delay), at least "15 kB".
+    /// table with one entry for another kind of queue. Default: one bandwidth-delay product of this
+    /// link (its rate times twice its delay), at least "15 kB".
     pub queue: Option<Queue>,
     /// Probability with which a packet is lost on the wire, or a table for losses in bursts or at
     /// equal distances. Default: 0.

@@ -169,8 +169,8 @@ pub struct Flow {
     /// The smallest slow-start threshold, if it should be above the smallest window: a window that
     /// was cut to less returns there by slow start; at least "1 packet". Default: `window_floor`.
     pub threshold_floor: Option<Packets>,
-    /// The slow-start threshold at the start; `bbr` has none. Default: none, slow start goes on until
-    /// its own end.
+    /// The slow-start threshold at the start; `bbr` has none. Default: none, slow start goes on
+    /// until its own end.
     pub initial_threshold: Option<Packets>,
     /// The number of packets after which the receiver sends an ACK, from 1 to 1024; it acknowledges
     /// packets out of order at once. Default: "1 packet".

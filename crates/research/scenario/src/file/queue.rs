@@ -204,8 +204,9 @@ impl<'de> Deserialize<'de> for Queue {
             }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Queue, A::Error> {
                 let table = Table::deserialize(MapAccessDeserializer::new(map))?;
-                let expected = "a queue that isn't text is a table with one entry: red, pie, \
-                    codel, drr, fq_codel or priority, like { codel = { limit = \"1000 packets\" } }";
+                let expected = "a queue that isn't text is a table with one entry: red, \
+                    pie, codel, drr, fq_codel or priority, like \
+                    { codel = { limit = \"1000 packets\" } }";
                 table.only().ok_or_else(|| de::Error::custom(expected))
             }
         }

@@ -285,8 +285,8 @@ fn codel_drops_ever_faster_under_overload() {
     let first = dropped[0].0;
     // The target of 5 ms is reached after 0.1 s, as a queue of one second's surplus is 50 ms.
     assert!((0.19..0.22).contains(&first), "{first}");
-    // The surplus of t seconds is 83 t, and (t/0.2)² are dropped: after 3.3 s the queue is empty. Until
-    // shortly before, CoDel goes on.
+    // The surplus of t seconds is 83 t, and (t/0.2)² are dropped: after 3.3 s the queue is empty.
+    // Until shortly before, CoDel goes on.
     for (at, count) in dropped.into_iter().filter(|(at, _)| *at < 3.0) {
         let due: f64 = (1..count).map(|n| 0.1 / (n as f64).sqrt()).sum();
         assert!((at - first - due).abs() < 2e-3, "drop {count} at {at}");

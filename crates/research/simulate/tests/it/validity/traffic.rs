@@ -59,8 +59,8 @@ fn reno_takes_the_rest() {
     assert_near("both", rate(0) + rate(1), 1000.0, 0.005);
 }
 
-/// The deterministic model of `periodic`, over a link that loses one packet in so many: the share of
-/// 1/(R √p) is that of the pipe there, up to the parts of cycles at both ends.
+/// The deterministic model of `periodic`, over a link that loses one packet in so many: the share
+/// of 1/(R √p) is that of the pipe there, up to the parts of cycles at both ends.
 #[test]
 fn a_link_that_loses_by_period_is_the_periodic_model() {
     const ROUND: f64 = 0.1;
