@@ -235,6 +235,7 @@ mod tests {
             packets_lost: 1,
             loss_events: 0,
             timeouts: 0,
+            group: None,
         }
     }
 

@@ -276,6 +276,13 @@ pub trait Controller: Send + Debug {
         let _ = slot;
         PathVerdict::Keep
     }
+
+    /// Paths with the same number share a bottleneck, as far as the law knows and treats them so.
+    /// `None` if it forms no groups, or for a slot not in use.
+    fn group(&self, slot: Slot) -> Option<usize> {
+        let _ = slot;
+        None
+    }
 }
 
 impl<C: Controller + ?Sized> Controller for Box<C> {
@@ -335,5 +342,8 @@ impl<C: Controller + ?Sized> Controller for Box<C> {
     }
     fn verdict(&self, slot: Slot) -> PathVerdict {
         (**self).verdict(slot)
+    }
+    fn group(&self, slot: Slot) -> Option<usize> {
+        (**self).group(slot)
     }
 }

@@ -199,4 +199,8 @@ pub struct PathStats {
     pub loss_events: u64,
     /// Probe timeouts.
     pub timeouts: u64,
+    /// Open paths of the connection with the same number share a bottleneck, as far as congestion
+    /// control knows: `auto` takes all paths for one group until their delays differ. `None` if
+    /// the law forms no groups, and on TCP.
+    pub group: Option<usize>,
 }

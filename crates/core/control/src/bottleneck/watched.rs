@@ -233,4 +233,8 @@ impl<C: Controller> Controller for Watched<C> {
     fn verdict(&self, slot: Slot) -> PathVerdict {
         self.inside.verdict(slot)
     }
+
+    fn group(&self, slot: Slot) -> Option<usize> {
+        self.inside.group(slot)
+    }
 }

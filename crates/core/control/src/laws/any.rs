@@ -72,4 +72,7 @@ impl Controller for AnyController {
     fn verdict(&self, slot: Slot) -> PathVerdict {
         each!(self, controller => controller.verdict(slot))
     }
+    fn group(&self, slot: Slot) -> Option<usize> {
+        each!(self, controller => controller.group(slot))
+    }
 }

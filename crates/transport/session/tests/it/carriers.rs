@@ -17,8 +17,8 @@ fn a_transfer_over_one_carrier_needs_no_datagram() {
     assert_eq!(net.datagrams, 0);
     let path = net.path(0);
     assert_eq!(
-        (path.carrier, path.state, path.window),
-        (CarrierKind::Tcp, PathState::Active, 0.0)
+        (path.carrier, path.state, path.window, path.group),
+        (CarrierKind::Tcp, PathState::Active, 0.0, None)
     );
     let stats = net.stats(0);
     assert_eq!(

@@ -269,6 +269,8 @@ fn a_stream_crosses_three_paths_and_uses_them_all() {
     let stats = pair.ends[0].connection(client).expect("alive").stats();
     for path in stats.paths.iter().filter(|p| p.state == PathState::Active) {
         assert!(path.stream_bytes_sent > 100_000, "{path:#?}");
+        // `auto` forms groups.
+        assert!(path.group.is_some(), "{path:#?}");
     }
     assert_eq!(
         stats

@@ -534,6 +534,10 @@ impl Controller for Auto {
             .get(slot)
             .is_some_and(|path| path.curve.in_slow_start())
     }
+
+    fn group(&self, slot: Slot) -> Option<usize> {
+        self.slots.get(slot).map(|path| path.group)
+    }
 }
 
 #[cfg(test)]

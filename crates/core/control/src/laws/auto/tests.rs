@@ -51,8 +51,8 @@ impl Bench {
     }
 
     fn groups(&self) -> Vec<usize> {
-        let paths = self.auto.slots.iter_indexed();
-        paths.map(|(_, path)| path.group).collect()
+        let groups = self.slots.iter().map(|slot| self.auto.group(*slot));
+        groups.map(Option::unwrap).collect()
     }
 
     /// Of the first two.

@@ -805,6 +805,10 @@ impl Path {
             packets_lost: sender.packets_lost,
             loss_events: sender.loss_events,
             timeouts: sender.timeouts,
+            group: match self.state {
+                PathState::Closed => None,
+                _ => (self.sender.windowed()).and_then(|sender| controller.group(sender.slot())),
+            },
         }
     }
 }
