@@ -142,18 +142,13 @@ impl Door {
             return;
         }
         self.screen.say(&match peer {
-            Some(id) => match name(id) {
+            Some(id) => match peers::name(id) {
                 Some(name) => format!("refused {name}: `--allow-peer {name}` would admit it"),
                 None => format!("refused a peer: `--allow-peer {id}` would admit it"),
             },
             None => "refused a peer without an identity".to_owned(),
         });
     }
-}
-
-/// What our user calls this peer.
-fn name(id: PeerId) -> Option<String> {
-    Some(Peers::read().ok()?.name_of(id)?.to_owned())
 }
 
 impl Allowed {

@@ -24,6 +24,7 @@ use crate::live::Live;
 use crate::meter::Direction;
 use crate::metered::{self, Metered, QuotaUsed};
 use crate::progress::Report;
+use crate::publish::{self, Doing};
 use crate::reports::{Reporter, Reports};
 use crate::screen::Screen;
 use crate::stall;
@@ -221,6 +222,8 @@ impl Exchange<'_> {
         reporter.report(|transfer| Some(Report::connected(transfer, direction)));
         let progress = Progress::new();
         let active = reporter.count(&self.connection, &progress);
+        let doing = Doing::Transfer(direction);
+        let _listed = publish::list(doing, &self.connection, Some(progress.clone()));
         let live = Live::new(screen, direction, progress.clone(), self.connection.clone())
             .reporting(reporter.clone());
         let resumes = job.resumes();

@@ -39,6 +39,7 @@ mod output;
 mod paths;
 mod peers;
 mod progress;
+mod publish;
 mod qr;
 mod recv;
 #[cfg(feature = "registry")]

@@ -25,6 +25,14 @@ pub(crate) enum Direction {
 }
 
 impl Direction {
+    /// Its name in JSON.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Direction::Sending => "sending",
+            Direction::Receiving => "receiving",
+        }
+    }
+
     /// Stream bytes that went this way on a path.
     fn bytes(self, path: &PathStats) -> u64 {
         match self {
@@ -180,11 +188,7 @@ impl Meter {
             carrier: path.carrier,
             label: match self.labels.get(&path.remote) {
                 Some(label) => label.clone(),
-                None if path.carrier == CarrierKind::Tcp => {
-                    format!("{} → {} (tcp)", path.name, path.remote.ip())
-                }
-                None if path.relay => format!("{} → relay {}", path.name, path.remote),
-                None => format!("{} → {}", path.name, path.remote.ip()),
+                None => label(path),
             },
             relay: path.relay,
             state: path.state,
@@ -202,16 +206,26 @@ impl Meter {
     }
 }
 
+/// What a path is called: `wlan0 → 203.0.113.5`.
+pub(crate) fn label(path: &PathStats) -> String {
+    let (name, remote) = (&path.name, path.remote);
+    match (path.carrier, path.relay) {
+        (CarrierKind::Tcp, _) => format!("{name} → {} (tcp)", remote.ip()),
+        (_, true) => format!("{name} → relay {remote}"),
+        (_, false) => format!("{name} → {}", remote.ip()),
+    }
+}
+
 /// Packets lost per packet sent, 0 to 1.
 pub(crate) fn loss(path: &PathStats) -> f64 {
     path.packets_lost as f64 / path.packets_sent.max(1) as f64
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn path(id: u32, state: PathState, sent: u64) -> PathStats {
+    pub(crate) fn path(id: u32, state: PathState, sent: u64) -> PathStats {
         PathStats {
             id: PathId(id),
             name: "eth0".to_owned(),

@@ -72,6 +72,11 @@ pub(crate) fn is_name(text: &str) -> bool {
         && !is_text
 }
 
+/// What our user calls this peer.
+pub(crate) fn name(id: PeerId) -> Option<String> {
+    Some(Peers::read().ok()?.name_of(id)?.to_owned())
+}
+
 /// The file of peers.
 #[derive(Debug)]
 pub(crate) struct Peers {

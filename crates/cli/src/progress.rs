@@ -114,13 +114,7 @@ impl From<&Row> for PathProgress {
             remote: row.remote,
             relay: row.relay,
             carrier: carrier(row.carrier),
-            state: match row.state {
-                PathState::Validating => "validating",
-                PathState::Active => "active",
-                PathState::Standby => "standby",
-                PathState::Stalled => "stalled",
-                PathState::Closed => "closed",
-            },
+            state: state(row.state),
             rate_bps: row.rate.bits_per_sec(),
             rtt_ms: row.rtt.as_secs_f64() * 1e3,
             window: row.window,
@@ -133,10 +127,7 @@ impl Report {
     pub(crate) fn connected(transfer: u64, direction: Direction) -> Self {
         Self::Connected {
             transfer,
-            direction: match direction {
-                Direction::Sending => "sending",
-                Direction::Receiving => "receiving",
-            },
+            direction: direction.name(),
         }
     }
 
@@ -196,6 +187,17 @@ pub(crate) fn phase(phase: Phase) -> &'static str {
         Phase::Transferring => "transferring",
         Phase::Syncing => "syncing",
         Phase::Done => "done",
+    }
+}
+
+/// A path's state in JSON.
+pub(crate) fn state(state: PathState) -> &'static str {
+    match state {
+        PathState::Validating => "validating",
+        PathState::Active => "active",
+        PathState::Standby => "standby",
+        PathState::Stalled => "stalled",
+        PathState::Closed => "closed",
     }
 }
 

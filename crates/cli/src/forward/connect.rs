@@ -10,6 +10,7 @@ use super::stdio::{Input, Output};
 use super::stream::{Stream, over};
 use crate::args::ConnectArgs;
 use crate::exit::usage;
+use crate::publish::Doing;
 use crate::relays::RelaySources;
 use crate::screen::Screen;
 use crate::ticket::Invitation;
@@ -25,7 +26,7 @@ pub(crate) async fn run(screen: &Screen, args: ConnectArgs) -> anyhow::Result<()
     let mut relays = RelaySources::read(screen, &args.relays, carrier, None)?;
     relays.check_access()?;
     let endpoint = options::bind(&args.network).await?;
-    let setup = Setup::new(screen, &endpoint, &args.network);
+    let setup = Setup::new(screen, &endpoint, &args.network, Doing::Other("connected"));
     let connected = async {
         let ticket = relays.accept(invitation, &setup.stop).await?;
         let (connection, _tasks) = relays.dial(&endpoint, &ticket, &setup.stop).await?;

@@ -20,6 +20,7 @@ use super::tcp::{accept_each, listen, reset, splice};
 use super::{Setup, socks};
 use crate::args::ForwardArgs;
 use crate::exit::{Interrupted, usage, words};
+use crate::publish::Doing;
 use crate::relays::RelaySources;
 use crate::screen::Screen;
 use crate::{options, ticket};
@@ -51,7 +52,7 @@ pub(crate) async fn run(screen: &Screen, args: ForwardArgs) -> anyhow::Result<()
     let mut relays = RelaySources::read(screen, &args.relays, carrier, None)?;
     relays.check_access()?;
     let endpoint = options::bind_for_streams(&args.network).await?;
-    let setup = Setup::new(screen, &endpoint, &args.network);
+    let setup = Setup::new(screen, &endpoint, &args.network, Doing::Other("forwarding"));
     let forwarded = async {
         let ticket = relays.accept(invitation, &setup.stop).await?;
         let (connection, _tasks) = relays.dial(&endpoint, &ticket, &setup.stop).await?;

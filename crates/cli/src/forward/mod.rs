@@ -25,6 +25,7 @@ use crate::close::{DONE, FAILED, INTERRUPTED};
 use crate::events;
 use crate::exit::{Interrupted, Stop, words};
 use crate::metered::{self, Metered};
+use crate::publish::{self, Doing};
 use crate::reports::Reports;
 use crate::screen::Screen;
 
@@ -36,15 +37,23 @@ pub(crate) struct Setup {
     /// Whether the user named the interfaces to use.
     pub(crate) named: bool,
     metered: Option<Metered>,
+    doing: Doing,
 }
 
 impl Setup {
-    pub(crate) fn new(screen: &Screen, endpoint: &Endpoint, network: &NetworkArgs) -> Self {
+    /// `doing` is what the command's connections are for.
+    pub(crate) fn new(
+        screen: &Screen,
+        endpoint: &Endpoint,
+        network: &NetworkArgs,
+        doing: Doing,
+    ) -> Self {
         Self {
             screen: screen.clone(),
             stop: Stop::listen(false),
             named: !network.interfaces.is_empty(),
             metered: Metered::new(screen, endpoint, network.limit.as_ref(), &[]),
+            doing,
         }
     }
 
@@ -55,6 +64,7 @@ impl Setup {
         work: impl Future<Output = anyhow::Result<T>>,
     ) -> anyhow::Result<T> {
         let reporter = Reports::silent(&self.screen).begin();
+        let _listed = publish::list(self.doing, connection, None);
         let mut work = pin!(work);
         let result = tokio::select! {
             result = &mut work => result,

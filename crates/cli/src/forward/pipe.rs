@@ -22,7 +22,9 @@ use crate::door::Door;
 use crate::exchange::{CLOSE_WAIT, first_that};
 use crate::exit::{usage, words};
 use crate::listener::Listener;
+use crate::meter::Direction;
 use crate::metered::Limit;
+use crate::publish::Doing;
 use crate::relays::{RelaySources, selection};
 use crate::reports::Reports;
 use crate::screen::Screen;
@@ -151,7 +153,11 @@ impl Ends<'_> {
             relays.check_access()?;
         }
         let endpoint = options::bind_selecting(self.network, self.selected).await?;
-        let setup = Setup::new(screen, &endpoint, self.network);
+        let direction = match self.sends {
+            true => Direction::Sending,
+            false => Direction::Receiving,
+        };
+        let setup = Setup::new(screen, &endpoint, self.network, Doing::Transfer(direction));
         let ticket = relays.open(invitation, &setup.stop).await?;
         let piped = match &ticket {
             Some(ticket) => self.dial(&setup, &endpoint, &mut relays, ticket).await,

@@ -21,6 +21,7 @@ use crate::door::Door;
 use crate::exit::{Expired, usage, words};
 use crate::listener::Listener;
 use crate::options;
+use crate::publish::Doing;
 use crate::relays::RelaySources;
 use crate::reports::Reports;
 use crate::screen::Screen;
@@ -40,7 +41,7 @@ pub(crate) async fn run(screen: &Screen, args: ServeArgs) -> anyhow::Result<()> 
     let carrier = args.network.carrier;
     let mut relays = RelaySources::read(screen, &args.relays, carrier, None)?;
     let endpoint = options::bind_for_streams(&args.network).await?;
-    let setup = Setup::new(screen, &endpoint, &args.network);
+    let setup = Setup::new(screen, &endpoint, &args.network, Doing::Other("serving"));
     relays.open(None, &setup.stop).await?;
     let served = serve(&setup, &endpoint, &mut relays, &args).await;
     endpoint.close().await;

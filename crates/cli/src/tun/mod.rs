@@ -27,6 +27,7 @@ use crate::exit::{Expired, Interrupted, usage, words};
 use crate::forward::Setup;
 use crate::forward::stream::{Stream, over};
 use crate::listener::Listener;
+use crate::publish::Doing;
 use crate::relays::RelaySources;
 use crate::reports::Reports;
 use crate::screen::Screen;
@@ -60,7 +61,7 @@ pub(crate) async fn run(screen: &Screen, args: TunArgs) -> anyhow::Result<()> {
     let endpoint = endpoint.await?;
     // Before there is one: no path leads through the tunnel itself.
     endpoint.remove_path(&PathSelector::Interface(args.name.clone()));
-    let setup = Setup::new(screen, &endpoint, &args.network);
+    let setup = Setup::new(screen, &endpoint, &args.network, Doing::Other("tunnelling"));
     let tunnel = Arc::new(Tunnel::make(&args)?);
     setup.screen.say(&tunnel.describe(&args));
     let work = async {
