@@ -38,6 +38,7 @@ mod shell;
 mod simulation;
 #[cfg(feature = "research")]
 mod testbed;
+mod top;
 mod transfer;
 mod tun;
 #[cfg(test)]
@@ -78,6 +79,7 @@ pub(crate) use simulation::{
 pub(crate) use testbed::{
     LinkArgs, NetworkOfArgs, TestbedArgs, TestbedCommand, TestbedRunArgs, UpArgs,
 };
+pub(crate) use top::TopArgs;
 #[cfg(test)]
 pub(crate) use transfer::LinksName;
 pub(crate) use transfer::{
@@ -165,6 +167,7 @@ Examples:
   manyway serve --allow localhost:80      lets the holders of its ticket connect there
   manyway forward -L 8080:localhost:80 mw1…
   manyway id                              makes an identity, by which others know this host
+  manyway top                             shows all connections, path by path
   manyway doctor mw1…                     checks the network and the way to that listener
   manyway demo                            runs a demonstration on this host
   manyway run experiment.toml             simulates a network and its flows
@@ -183,6 +186,7 @@ pub(crate) enum Command {
     Connect(ConnectArgs),
     Tun(TunArgs),
     Paths(PathsArgs),
+    Top(TopArgs),
     Doctor(DoctorArgs),
     Id(IdArgs),
     Peers(PeersArgs),
@@ -293,6 +297,7 @@ mod tests {
             "connect",
             "tun",
             "paths",
+            "top",
             "doctor",
             "id",
             "peers",

@@ -53,6 +53,7 @@ mod stack;
 #[cfg(all(feature = "research", target_os = "linux"))]
 mod testbed;
 mod timeout;
+mod top;
 #[cfg(all(feature = "research", target_os = "linux"))]
 mod tun;
 mod units;
