@@ -24,6 +24,7 @@ pub(crate) use self::code::OfferedCode;
 use self::registry::{RegistryRelays, client};
 use self::rendezvous::Rendezvous;
 use crate::args::RelaySourceArgs;
+use crate::close::ClosedByPeer;
 use crate::diagnosis::{Diagnosis, NoAnswer};
 use crate::exit::{Interrupted, Stop, usage};
 use crate::screen::Screen;
@@ -234,9 +235,14 @@ impl RelaySources {
     }
 }
 
-/// Why nobody answered, in a sentence; `-v` has all that was observed.
+/// Why nobody answered, in a sentence; `-v` has all that was observed. A peer that refuses us says
+/// so as soon as it knows who we are: before the connection is established here, or after.
 fn diagnosed(error: ConnectError) -> anyhow::Error {
     match error {
+        ConnectError::Ended(reason) => match ClosedByPeer::of(&reason, "") {
+            Some(closed) => closed.into(),
+            None => ConnectError::Ended(reason).into(),
+        },
         ConnectError::TimedOut(seen) => {
             tracing::info!("{seen}");
             NoAnswer(Diagnosis::of(&seen)).into()
@@ -264,5 +270,35 @@ impl BackgroundTasks {
     /// One more.
     pub(crate) fn spawn(&mut self, task: impl Future<Output = Infallible> + Send + 'static) {
         self.0.spawn(task);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use manyway::CloseReason;
+
+    use super::*;
+    use crate::close::NOT_ALLOWED;
+    use crate::exit::{Class, is_the_networks};
+
+    /// It isn't the network's fault, so `--retry` doesn't try again.
+    #[test]
+    fn a_peer_that_refuses_us_at_once_has_refused_us() {
+        let error = diagnosed(ConnectError::Ended(CloseReason::Peer {
+            code: NOT_ALLOWED,
+            reason: "only friends".to_owned(),
+        }));
+        assert_eq!(
+            error.to_string(),
+            "the peer closed the connection: only friends"
+        );
+        assert_eq!(Class::of(&error), Class::Refused);
+        assert!(!is_the_networks(&error));
+        let unsaid = CloseReason::Peer {
+            code: 1,
+            reason: String::new(),
+        };
+        let error = diagnosed(ConnectError::Ended(unsaid));
+        assert!(is_the_networks(&error));
     }
 }
