@@ -356,7 +356,7 @@ fn spoke_last(result: &anyhow::Result<Outcome>) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::net::Ipv4Addr;
 
     use manyway::{EndpointOptions, PathSelector};
@@ -364,7 +364,7 @@ mod tests {
 
     use super::*;
 
-    async fn endpoint() -> Endpoint {
+    pub(crate) async fn endpoint() -> Endpoint {
         let options = EndpointOptions {
             paths: vec![PathSelector::Address(Ipv4Addr::LOCALHOST.into())],
             ..EndpointOptions::default()

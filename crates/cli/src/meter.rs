@@ -9,6 +9,8 @@ use manyway_units::Rate;
 
 /// Rates are means over this span.
 const SPAN: Duration = Duration::from_secs(2);
+/// Most samples of a rate.
+const MOST_SAMPLES: usize = 120;
 /// A path that owes an answer for this long doesn't work. The session goes on using the last path
 /// that it has, however silent that is.
 const SILENCE: Duration = Duration::from_secs(3);
@@ -91,10 +93,31 @@ pub(crate) struct Meter {
     tracks: BTreeMap<PathId, Track>,
 }
 
+/// A counter's mean rate over the last two seconds.
+#[derive(Debug, Default)]
+pub(crate) struct Recent(VecDeque<(Duration, u64)>);
+
+impl Recent {
+    /// The rate, now that the counter stands here, later than the last time.
+    pub(crate) fn rate(&mut self, at: Duration, count: u64) -> Rate {
+        let samples = &mut self.0;
+        samples.push_back((at, count));
+        // One older sample stays, so that the mean covers the whole span.
+        let covered = |samples: &VecDeque<(Duration, u64)>| {
+            samples.len() > 2 && at.saturating_sub(samples[1].0) >= SPAN
+        };
+        while samples.len() > MOST_SAMPLES || covered(samples) {
+            samples.pop_front();
+        }
+        let (since, before) = samples[0];
+        Rate::of(count.saturating_sub(before), at.saturating_sub(since))
+    }
+}
+
 /// What is remembered of a path.
 #[derive(Debug)]
 struct Track {
-    samples: VecDeque<(Duration, u64)>,
+    recent: Recent,
     /// When something came on it last, and how much had come by then.
     heard: (Duration, u64),
     /// Since when it owes an answer.
@@ -107,7 +130,7 @@ struct Track {
 impl Track {
     fn new(at: Duration) -> Self {
         Self {
-            samples: VecDeque::new(),
+            recent: Recent::default(),
             heard: (at, 0),
             asked: None,
             was_down: false,
@@ -171,13 +194,7 @@ impl Meter {
         let track = self.tracks.entry(path.id).or_insert_with(new);
         let condition = track.condition(at, path);
         let silent = at.saturating_sub(track.heard.0);
-        let samples = &mut track.samples;
-        samples.push_back((at, self.direction.bytes(path)));
-        // One older sample stays, so that the mean covers the whole span.
-        while samples.len() > 2 && at.saturating_sub(samples[1].0) >= SPAN {
-            samples.pop_front();
-        }
-        let (since, before) = samples[0];
+        let rate = track.recent.rate(at, self.direction.bytes(path));
         let sending = self.direction == Direction::Sending;
         // Over TCP, only the kernel knows window and losses.
         let kernel = path.carrier == CarrierKind::Tcp;
@@ -194,10 +211,7 @@ impl Meter {
             state: path.state,
             condition,
             silent,
-            rate: Rate::of(
-                self.direction.bytes(path).saturating_sub(before),
-                at.saturating_sub(since),
-            ),
+            rate,
             rtt: path.rtt,
             window: (sending && !kernel).then_some(path.window),
             packet: path.packet_size,
@@ -277,6 +291,16 @@ pub(crate) mod tests {
             }
         }
         assert_eq!(rate, Rate::ZERO);
+    }
+
+    #[test]
+    fn so_many_samples_are_kept() {
+        let mut recent = Recent::default();
+        let samples = 1..10 * MOST_SAMPLES as u64;
+        let rate = samples.fold(Rate::ZERO, |_, n| {
+            recent.rate(Duration::from_millis(n), 1000 * n)
+        });
+        assert_eq!((recent.0.len(), rate.mbps()), (MOST_SAMPLES, 8.0));
     }
 
     #[test]

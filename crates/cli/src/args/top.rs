@@ -4,9 +4,9 @@ use clap::Args;
 
 /// Show all connections of your manyway processes, path by path
 ///
-/// Each path has a lane with its rate of the last minute, the rates both ways, the round-trip time
-/// and how much of it is queueing, and the losses. The sender's congestion control takes paths with
-/// the same letter for ones behind one bottleneck.
+/// Each path has a lane with its rate over the last minute, the rates both ways, the round-trip
+/// time and how much of it is queueing, and the losses. The sender's congestion control treats
+/// paths with the same letter as sharing a bottleneck.
 ///
 /// You see the transfers, forwards, servers and tunnels of your own user: `sudo manyway top` shows
 /// root's.

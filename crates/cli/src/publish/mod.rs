@@ -269,20 +269,10 @@ async fn tell(mut stream: UnixStream, published: Published, started: Instant) {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-
-    use manyway::{Endpoint, EndpointOptions, PathSelector};
     use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 
     use super::*;
-
-    async fn endpoint() -> Endpoint {
-        let options = EndpointOptions {
-            paths: vec![PathSelector::Address(Ipv4Addr::LOCALHOST.into())],
-            ..EndpointOptions::default()
-        };
-        Endpoint::bind(options).await.unwrap()
-    }
+    use crate::exchange::tests::endpoint;
 
     /// The next line from a socket; `None` if it is closed.
     async fn next(reader: &mut BufReader<UnixStream>) -> Option<Moment> {

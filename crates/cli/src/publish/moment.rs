@@ -67,8 +67,8 @@ pub(crate) struct PathMoment {
     pub(crate) window: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) loss: Option<f64>,
-    /// The connection takes paths with the same number for ones behind one bottleneck; only a
-    /// sender over UDP does.
+    /// Congestion control treats paths of the connection with the same number as sharing a
+    /// bottleneck; only a sender over UDP knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) group: Option<u64>,
 }

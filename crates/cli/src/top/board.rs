@@ -7,10 +7,9 @@ use std::time::Duration;
 use manyway_units::{Rate, printable};
 use serde::Serialize;
 
+use crate::meter::Recent;
 use crate::publish::moment::{ConnectionMoment, Moment, PathMoment};
 
-/// Rates are means over this many seconds.
-const SPAN: f64 = 2.0;
 /// Rates that are kept of a path: those of about a minute.
 pub(super) const KEPT: usize = 120;
 /// Most characters of a label, a peer's name and the like.
@@ -49,19 +48,15 @@ pub(super) struct Lane {
     pub(super) sent: Rate,
     #[serde(rename = "received_bps", serialize_with = "bits")]
     pub(super) received: Rate,
-    /// What was counted within the span.
+    /// When the bytes were counted last, and how many had gone both ways by then.
     #[serde(skip)]
-    samples: VecDeque<Sample>,
+    last: Option<(Duration, u64)>,
+    /// Of what was sent, and of what was received.
+    #[serde(skip)]
+    recent: [Recent; 2],
     /// Bit/s both ways between two moments, the newest last.
     #[serde(skip)]
     pub(super) history: VecDeque<f64>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Sample {
-    at: f64,
-    sent: u64,
-    received: u64,
 }
 
 fn bits<S: serde::Serializer>(rate: &Rate, serializer: S) -> Result<S::Ok, S::Error> {
@@ -131,55 +126,38 @@ impl Lane {
         moment.label = clean(&moment.label);
         moment.carrier = clean(&moment.carrier);
         moment.state = clean(&moment.state);
-        let (samples, history) = old.map_or_else(Default::default, |it| (it.samples, it.history));
+        let kept = |it: Self| (it.last, it.recent, it.history);
+        let (last, recent, history) = old.map_or_else(Default::default, kept);
         let mut lane = Self {
             moment,
             sent: Rate::ZERO,
             received: Rate::ZERO,
-            samples,
+            last,
+            recent,
             history,
         };
-        lane.count(at);
+        lane.count(Duration::try_from_secs_f64(at).unwrap_or_default());
         lane
     }
 
-    fn count(&mut self, at: f64) {
-        let now = Sample {
-            at,
-            sent: self.moment.bytes_sent,
-            received: self.moment.bytes_received,
-        };
-        // A process that begins anew has another clock.
-        if self.samples.back().is_some_and(|last| last.at >= at) {
-            self.samples.clear();
-        }
-        if let Some(last) = self.samples.back() {
-            let (sent, received) = now.since(last);
-            self.history
-                .push_back(sent.bits_per_sec() + received.bits_per_sec());
+    fn count(&mut self, at: Duration) {
+        let (sent, received) = (self.moment.bytes_sent, self.moment.bytes_received);
+        let both = sent.saturating_add(received);
+        match self.last {
+            Some((before, count)) if before < at => {
+                let rate = Rate::of(both.saturating_sub(count), at - before);
+                self.history.push_back(rate.bits_per_sec());
+            }
+            // A process that begins anew has another clock.
+            Some(_) => self.recent = Default::default(),
+            None => {}
         }
         while self.history.len() > KEPT {
             self.history.pop_front();
         }
-        self.samples.push_back(now);
-        // One older sample stays, so that the mean covers the whole span.
-        while self.samples.len() > KEPT || self.samples.len() > 2 && at - self.samples[1].at >= SPAN
-        {
-            self.samples.pop_front();
-        }
-        (self.sent, self.received) = now.since(&self.samples[0]);
-    }
-}
-
-impl Sample {
-    /// Rates since another one.
-    fn since(&self, before: &Self) -> (Rate, Rate) {
-        let time = Duration::try_from_secs_f64(self.at - before.at).unwrap_or_default();
-        let rate = |now: u64, before| Rate::of(now.saturating_sub(before), time);
-        (
-            rate(self.sent, before.sent),
-            rate(self.received, before.received),
-        )
+        self.last = Some((at, both));
+        self.sent = self.recent[0].rate(at, sent);
+        self.received = self.recent[1].rate(at, received);
     }
 }
 
@@ -256,6 +234,13 @@ pub(super) mod tests {
         let history = &board.connections().next().unwrap().lanes[0].history;
         assert_eq!(history.len(), 20);
         assert!((history[0] - 8.8e6).abs() < 1.0 && history[19] == 0.0);
+        // Another process with the same id, whose clock began anew.
+        for (at, sent) in [(0.5, 0), (1.0, 500_000)] {
+            let mut path = path(1, "eth0");
+            path.bytes_sent = sent;
+            board.take(7, moment(at, vec![connection(1, vec![path])]));
+        }
+        assert!((rates(&board)[0] - 8.0).abs() < 1e-9);
     }
 
     #[test]
@@ -293,7 +278,7 @@ pub(super) mod tests {
         );
         assert_eq!(shown.moment.peer.as_deref(), Some("a\\nb"));
         for lane in &shown.lanes {
-            assert!(lane.samples.len() <= KEPT && lane.history.len() <= KEPT);
+            assert!(lane.history.len() <= KEPT);
             let label = &lane.moment.label;
             assert!(label.chars().count() <= MOST_TEXT + 1, "{label}");
             assert!(

@@ -274,7 +274,7 @@ impl Paint {
             false => "q quits".to_owned(),
         };
         if self.width >= NARROW && all > 0 {
-            text += "  paths with the same letter count as behind one bottleneck";
+            text += "  paths with the same letter are treated as sharing a bottleneck";
         }
         self.faint(cell(&text, self.width).trim_end())
     }

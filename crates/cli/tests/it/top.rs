@@ -129,6 +129,22 @@ fn both_sides_of_a_transfer_are_seen_while_it_lasts() {
 }
 
 #[test]
+fn both_ends_of_a_forward_are_seen() {
+    let transfer = Transfer::new(0);
+    let start = |arguments: &[&str]| Running(here(transfer.path(), arguments).spawn().unwrap());
+    let _server = start(&["serve", "--allow", "localhost:1", "--ticket-file", "ticket"]);
+    transfer.ticket();
+    let _client = start(&["forward", "@ticket", "-L", "0:localhost:1"]);
+    let shown = eventually("both", || {
+        let shown = connections(transfer.path());
+        (shown.len() == 2).then_some(shown)
+    });
+    let mut doing: Vec<_> = shown.iter().map(|it| it["doing"].as_str()).collect();
+    doing.sort_unstable();
+    assert_eq!(doing, [Some("forwarding"), Some("serving")]);
+}
+
+#[test]
 fn who_was_killed_is_forgotten() {
     let place = tempfile::tempdir().unwrap();
     let stale = directory(place.path()).join("4711.sock");
@@ -145,25 +161,31 @@ fn nonsense_hides_nobody() {
     let transfer = Transfer::new(50_000_000);
     let [_receiver, _sender] = under_way(&transfer);
     let good = r#"{"seconds":1,"connections":[{"connection":1,"doing":"\u001b[2Jx","seconds":1}]}"#;
-    let says: [(u32, Vec<u8>, bool); 6] = [
-        (1, b"\xff\0{]\n".repeat(1000), true),
+    // What each says, whether again and again, and whether it stays connected.
+    let says: [(u32, Vec<u8>, bool, bool); 6] = [
+        (1, b"\xff\0{]\n".repeat(1000), true, true),
         // An endless line.
-        (2, vec![b' '; 1 << 20], true),
+        (2, vec![b' '; 1 << 20], true, true),
         // One that ends in the middle.
-        (3, good.as_bytes()[..20].to_vec(), false),
+        (3, good.as_bytes()[..20].to_vec(), false, false),
         // Nothing at all.
-        (4, Vec::new(), true),
-        (5, format!("{}\n", "[".repeat(10_000)).into_bytes(), true),
-        (6, format!("{good}\n").into_bytes(), false),
+        (4, Vec::new(), false, true),
+        (
+            5,
+            format!("{}\n", "[".repeat(10_000)).into_bytes(),
+            true,
+            true,
+        ),
+        (6, format!("{good}\n").into_bytes(), false, true),
     ];
-    for (process, bytes, again) in says {
+    for (process, bytes, again, stays) in says {
         let socket = directory(transfer.path()).join(format!("{process}.sock"));
         let listener = UnixListener::bind(&socket).unwrap();
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                while stream.write_all(&bytes).is_ok() && again && !bytes.is_empty() {}
-                if again {
+                while stream.write_all(&bytes).is_ok() && again {}
+                if stays {
                     stream.read_to_end(&mut Vec::new()).ok();
                 }
             }
@@ -174,12 +196,11 @@ fn nonsense_hides_nobody() {
         .iter()
         .map(|it| it["doing"].as_str().unwrap())
         .collect();
-    let told = doing
-        .iter()
-        .filter(|it| ["sending", "receiving"].contains(it));
-    assert_eq!(told.count(), 2, "{doing:?}");
-    let strange = doing.iter().find(|it| it.ends_with('x'));
-    assert!(strange.is_none_or(|it| *it == r"\u{1b}[2Jx"), "{doing:?}");
+    // In the order of the processes' ids.
+    assert_eq!(doing[0], r"\u{1b}[2Jx", "{doing:?}");
+    let mut others = doing[1..].to_vec();
+    others.sort_unstable();
+    assert_eq!(others, ["receiving", "sending"]);
 }
 
 #[test]
