@@ -47,8 +47,10 @@ impl Transfers {
 impl Transfer {
     /// It waits for what another holds: those into the same directory that are silent give way.
     pub(super) fn needs_way(&self) {
-        // Its own sender is silent for that reason.
-        self.hears();
+        // Its own sender may be silent for that reason, and counts as silent from the end of this.
+        if let Some(since) = &mut *self.since() {
+            *since = Instant::now();
+        }
         for other in self.others.all().iter().filter_map(Weak::upgrade) {
             if other.dir == self.dir && other.silence() >= SILENCE {
                 other.gives_way.notify_one();
@@ -77,5 +79,29 @@ impl Transfer {
 
     fn since(&self) -> MutexGuard<'_, Option<Instant>> {
         self.waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_waited_for_another_gives_way_in_its_turn() {
+        let transfers = Transfers::default();
+        let begin = || transfers.begin(Path::new("there"));
+        let long_ago = Instant::now().checked_sub(2 * SILENCE);
+        let (first, second) = (begin(), begin());
+        for waiting in [&first, &second] {
+            *waiting.since() = long_ago;
+        }
+        second.needs_way();
+        assert!(first.silence() >= SILENCE);
+        assert!(second.silence() < SILENCE);
+        // What it needed came, and nothing from its sender.
+        assert!(second.since().is_some());
+        second.hears();
+        second.needs_way();
+        assert!(second.since().is_none());
     }
 }

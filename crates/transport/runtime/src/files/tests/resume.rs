@@ -28,7 +28,10 @@ fn is_held(to: &Path, deletes: bool, contents: bool) -> bool {
     let parts = fs::read_dir(top).into_iter().flatten().flatten();
     let mut parts = parts
         .filter(|part| crate::files::receive::is_temporary(&part.file_name().to_string_lossy()));
-    parts.any(|part| is_locked(&part.path()))
+    // Another transfer waits for a file that holds a group. It was locked before that: this does
+    // not come between creating and locking.
+    let is_worth_it = |path: &Path| fs::metadata(path).is_ok_and(|found| found.len() >= GROUP);
+    parts.any(|part| is_worth_it(&part.path()) && is_locked(&part.path()))
 }
 
 /// A sender that was killed says nothing more, and its connection isn't given up for long. Another
