@@ -29,6 +29,13 @@ pub(crate) fn run(screen: &Screen, args: &OptimumArgs) -> anyhow::Result<()> {
         .points()
         .map_err(|error| usage(error.to_string()))?;
     let experiment = &only(&points, args.at)?.experiment;
+    if let Some(group) = experiment.random_group() {
+        return Err(usage(format!(
+            "the flows of `{}` start at random times, so that nobody can say who shares the links \
+             when: give them a fixed `stagger`",
+            group.name
+        )));
+    }
     let solution = Solution::of(scenario.name(), experiment, args)?;
     if args.json {
         return print_json(&solution);

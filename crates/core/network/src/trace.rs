@@ -11,7 +11,7 @@ const OPPORTUNITY: u64 = 1504;
 /// What a link has while a trace has nothing.
 const IDLE_BPS: f64 = 1.0;
 
-/// A rate over time, from the beginning again when it is over.
+/// A rate over time, and perhaps a delay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trace {
     mean: Rate,
@@ -80,7 +80,62 @@ impl Trace {
         })
     }
 
-    /// All bytes that can go over the time of the trace.
+    /// A table with the columns `time_s`, `rate_bps` and perhaps `delay_s` (one-way), in any order,
+    /// under a line with their names. A row holds until the next one; times count from the first
+    /// row. The table doesn't begin again by itself: see [`Trace::repeating`].
+    ///
+    /// # Errors
+    /// A column that is missing or unknown, or a row whose time isn't at least a microsecond after
+    /// the one before, whose rate is above 10 Tbps, or whose delay is longer than a year.
+    pub fn csv(text: &str) -> Result<Self, InvalidTrace> {
+        let mut lines = (1..)
+            .zip(text.lines())
+            .filter(|(_, written)| !written.trim().is_empty());
+        let nothing = InvalidTrace {
+            line: 1,
+            message: "has to have the columns' names: time_s,rate_bps,delay_s",
+        };
+        let (line, names) = lines.next().ok_or(nothing)?;
+        let columns = Columns::of(names).ok_or(InvalidTrace { line, ..nothing })?;
+        let mut rows: Vec<Change> = Vec::new();
+        let (mut begin, mut last) = (None, line);
+        for (line, written) in lines {
+            last = line;
+            let fault = |message| InvalidTrace { line, message };
+            let row = columns.row(written).map_err(fault)?;
+            let since = row.at.checked_sub(*begin.get_or_insert(row.at));
+            let at = since.map(|since| Time::ZERO + since);
+            let earliest = rows.last().map(|row| row.at + Timetable::SPACING);
+            let at = at.filter(|at| earliest.is_none_or(|earliest| *at >= earliest));
+            let at = at.ok_or(fault("has a time that isn't at least a microsecond later"))?;
+            rows.push(Change {
+                at,
+                rate: Some(row.rate),
+                delay: row.delay,
+                up: None,
+            });
+        }
+        let mean = mean(&rows).ok_or(InvalidTrace {
+            line: last,
+            message: "is the last one: a row with a time and a rate has to follow",
+        })?;
+        Ok(Self {
+            mean,
+            timetable: Timetable {
+                changes: rows,
+                period: None,
+            },
+        })
+    }
+
+    /// The same, from the beginning again after `period`.
+    #[must_use]
+    pub fn repeating(mut self, period: Duration) -> Self {
+        self.timetable.period = Some(period);
+        self
+    }
+
+    /// The mean over the time of the trace, from its first row to the last.
     pub fn mean(&self) -> Rate {
         self.mean
     }
@@ -89,6 +144,78 @@ impl Trace {
     pub fn into_timetable(self) -> Timetable {
         self.timetable
     }
+}
+
+/// Where the columns of a table are.
+struct Columns {
+    count: usize,
+    time: usize,
+    rate: usize,
+    delay: Option<usize>,
+}
+
+/// What a row says.
+struct Row {
+    /// From any origin.
+    at: Duration,
+    rate: Rate,
+    delay: Option<Duration>,
+}
+
+impl Columns {
+    fn of(names: &str) -> Option<Self> {
+        let names: Vec<&str> = names.split(',').map(str::trim).collect();
+        let find = |name: &str| names.iter().position(|other| *other == name);
+        let columns = Self {
+            count: names.len(),
+            time: find("time_s")?,
+            rate: find("rate_bps")?,
+            delay: find("delay_s"),
+        };
+        // Each of them once, and no other.
+        let known = 2 + usize::from(columns.delay.is_some());
+        (columns.count == known).then_some(columns)
+    }
+
+    fn row(&self, written: &str) -> Result<Row, &'static str> {
+        let cells: Vec<&str> = written.split(',').map(str::trim).collect();
+        if cells.len() != self.count {
+            return Err("has another number of columns than the names");
+        }
+        let number = |column: usize| cells[column].parse::<f64>().ok();
+        let seconds = |column| {
+            let seconds = number(column).filter(|seconds| *seconds < MOST as f64 / 1e3)?;
+            Duration::try_from_secs_f64(seconds).ok()
+        };
+        let at = seconds(self.time).ok_or("has a time that isn't 0 to a year in seconds")?;
+        let rate = number(self.rate).filter(|rate| (0.0..=10e12).contains(rate));
+        let rate = rate.ok_or("has a rate that isn't 0 to 10e12 bits/s")?;
+        let delay = match self.delay {
+            Some(column) => {
+                Some(seconds(column).ok_or("has a delay that isn't 0 to a year in seconds")?)
+            }
+            None => None,
+        };
+        Ok(Row {
+            at,
+            rate: Rate::from_bits_per_sec(rate.max(IDLE_BPS)),
+            delay,
+        })
+    }
+}
+
+/// The mean rate from the first row to the last; that of the only one. `None` without a row.
+fn mean(rows: &[Change]) -> Option<Rate> {
+    let (first, last) = (rows.first()?, rows.last()?);
+    let span = last.at.since(first.at).as_secs_f64();
+    if span == 0.0 {
+        return first.rate;
+    }
+    let bits = rows.windows(2).map(|pair| {
+        let rate = pair[0].rate.map_or(0.0, |rate| rate.bits_per_sec());
+        rate * pair[1].at.since(pair[0].at).as_secs_f64()
+    });
+    Some(Rate::from_bits_per_sec(bits.sum::<f64>() / span))
 }
 
 /// A year in milliseconds.
@@ -191,5 +318,49 @@ mod tests {
         refused("0\n0\n", 2, "after 0");
         refused("", 0, "after 0");
         refused("1\n99999999999999\n", 2, "year");
+    }
+
+    #[test]
+    fn a_table_has_times_rates_and_delays() {
+        let text = "rate_bps, time_s, delay_s\n1e6, 100.5, 0.01\n\n3e6,102.5,0.02\n0,103.5,0.5\n";
+        let trace = Trace::csv(text).unwrap();
+        // Two seconds of 1 Mbps and one of 3.
+        assert!((trace.mean().bits_per_sec() - 5e6 / 3.0).abs() < 1e-3);
+        let timetable = trace.repeating(Duration::from_secs(4)).into_timetable();
+        assert_eq!(timetable.period, Some(Duration::from_secs(4)));
+        let changes = timetable.changes.iter().map(|change| {
+            let rate = change.rate.unwrap().bits_per_sec();
+            (
+                change.at.as_micros(),
+                rate,
+                change.delay.unwrap().as_millis(),
+            )
+        });
+        let expected = [(0, 1e6, 10), (2_000_000, 3e6, 20), (3_000_000, 1.0, 500)];
+        assert_eq!(changes.collect::<Vec<_>>(), expected);
+        let one = Trace::csv("time_s,rate_bps\n7,2e6").unwrap();
+        assert_eq!(one.mean(), Rate::from_mbps(2.0));
+        assert_eq!(one.into_timetable().changes[0].delay, None);
+    }
+
+    #[test]
+    fn a_wrong_table_is_told_by_its_line() {
+        for (text, line, message) in [
+            ("", 1, "names"),
+            ("time_s,rate_bps", 1, "a row"),
+            ("\ntime_s,bps\n0,1", 2, "names"),
+            ("time_s,rate_bps,loss\n0,1,0", 1, "names"),
+            ("time_s,rate_bps\n0,1\n0,1", 3, "microsecond"),
+            ("time_s,rate_bps\n5,1\n4,1", 3, "microsecond"),
+            ("time_s,rate_bps\n0,-1", 2, "rate"),
+            ("time_s,rate_bps\n0,NaN", 2, "rate"),
+            ("time_s,rate_bps\n-1,1", 2, "time"),
+            ("time_s,rate_bps\n0,1,2", 2, "number of columns"),
+            ("time_s,rate_bps,delay_s\n0,1,inf", 2, "delay"),
+        ] {
+            let error = Trace::csv(text).unwrap_err();
+            assert_eq!(error.line, line, "{text:?}: {error}");
+            assert!(error.message.contains(message), "{text:?}: {error}");
+        }
     }
 }

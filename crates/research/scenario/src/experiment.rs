@@ -11,6 +11,7 @@ use manyway_units::{Rate, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::distribution::Distribution;
 use crate::kernel::KernelLaw;
 
 /// One point of a scenario, resolved: no names to look up, no units to read, every flow of every
@@ -33,13 +34,23 @@ pub struct Experiment {
     pub measure: Measure,
 }
 
+impl Experiment {
+    /// The first group whose flows come at random times, so that nobody can say who is there when.
+    pub fn random_group(&self) -> Option<&Group> {
+        self.groups.iter().find(|group| group.stagger.is_some())
+    }
+}
+
 /// Flows that the file describes together.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Group {
     /// Its name in the file.
     pub name: String,
     /// Its members' indices in [`Experiment::flows`].
     pub members: Range<usize>,
+    /// The time from one member's start to the next, nanoseconds, beside what their own
+    /// [`Flow::start`] says. Who would start after the end or after its stop doesn't come.
+    pub stagger: Option<Distribution>,
 }
 
 /// One connection: a source with one or more subflows that share a controller.
@@ -74,7 +85,10 @@ pub struct Flow {
     /// When it stops sending, if that is before the end.
     pub stop: Option<Time>,
     /// Payload bytes to transfer; endless without.
-    pub size: Option<u64>,
+    pub size: Option<Distribution>,
+    /// Nanoseconds from the end of a transfer to the beginning of the next one; one transfer
+    /// without.
+    pub pause: Option<Distribution>,
     /// The application's rate in payload bytes; it fills the window without.
     pub rate: Option<Rate>,
     /// It sends at `rate` whatever happens, and nothing again: its law and its windows don't

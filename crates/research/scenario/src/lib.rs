@@ -10,6 +10,7 @@
 //! does the same for a file with an `[overlay]`. The guide is `docs/scenarios.md`.
 
 mod assign;
+mod distribution;
 mod experiment;
 mod fault;
 pub mod file;
@@ -23,6 +24,7 @@ mod schema;
 mod sweep;
 mod tree;
 
+pub use distribution::Distribution;
 pub use experiment::Sealing;
 pub use experiment::{
     AckPolicy, Experiment, Flow, Group, Lifetime, Measure, Relays, SeriesKind, Session, Span,

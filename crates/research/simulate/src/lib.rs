@@ -7,7 +7,9 @@
 //! `stack` they are production sessions (the module `stack`). Links, queues and laws are those of
 //! `manyway-network` and `manyway-control`: this crate has none of its own, and no real sockets.
 
+mod alone;
 pub mod batch;
+mod draw;
 mod events;
 pub mod flow;
 pub mod measure;
@@ -17,6 +19,7 @@ pub mod packet;
 pub mod stack;
 mod world;
 
+pub use alone::Alone;
 pub use world::{
     Arrival, Captured, Departure, Host, HostId, Impairments, LinkId, Route, RouteStats, SocketId,
     World, WorldStats,

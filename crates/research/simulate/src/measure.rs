@@ -210,6 +210,18 @@ impl Moments {
     }
 }
 
+/// The value below which a `share` of 0 to 1 of the values lie, in proportion between two of them
+/// (Hyndman and Fan, "Sample quantiles in statistical packages", 1996, definition 7). `sorted` rises;
+/// `None` if it is empty.
+pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
+    let rank = share.clamp(0.0, 1.0) * sorted.len().checked_sub(1)? as f64;
+    let (below, above) = (
+        sorted.get(rank as usize)?,
+        sorted.get(rank.ceil() as usize)?,
+    );
+    Some(below + (above - below) * rank.fract())
+}
+
 /// Jain's index of fairness, (Σx)² / (n Σx²): 1 when all have the same, 1/n when one has
 /// everything. `None` when nobody has anything (Jain, Chiu, Hawe, DEC TR-301, 1984).
 pub fn jain(shares: impl IntoIterator<Item = f64>) -> Option<f64> {
@@ -312,6 +324,15 @@ mod tests {
         assert_eq!((estimate.n, of_sample.n), (4, 4));
         assert!((estimate.mean - of_sample.mean).abs() < 1e-12);
         assert!((estimate.ci95.unwrap() - of_sample.ci95.unwrap()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn quantiles() {
+        assert_eq!(quantile(&[], 0.5), None);
+        assert_eq!(quantile(&[7.0], 0.99), Some(7.0));
+        let four = [1.0, 2.0, 4.0, 8.0];
+        let values = [0.0, 0.5, 0.75, 1.0].map(|share| quantile(&four, share).unwrap());
+        assert_eq!(values, [1.0, 3.0, 5.0, 8.0]);
     }
 
     #[test]

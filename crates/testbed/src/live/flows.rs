@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use manyway_network::NamedLink;
-use manyway_scenario::{Experiment, Flow, KernelLaw, KernelProtocol};
+use manyway_scenario::{Distribution, Experiment, Flow, KernelLaw, KernelProtocol};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::os;
@@ -84,12 +84,17 @@ pub struct Means<'a> {
 pub fn memory(experiment: &Experiment) -> u64 {
     let ours = || experiment.flows.iter().filter(|flow| flow.kernel.is_none());
     let most = most_bytes(experiment);
-    let finite = ours()
-        .filter_map(|flow| flow.size)
-        .fold(0_u64, u64::saturating_add);
+    let finite = ours().filter_map(size_of).fold(0_u64, u64::saturating_add);
     let (endless, any) = (ours().any(is_endless), ours().next().is_some());
     let sent = finite.saturating_add(if endless { most } else { 0 });
     sent.saturating_add(if any { most } else { 0 })
+}
+
+/// Bytes that it transfers. Live flows have one size: [`Scenario::live_points`] refuses others.
+///
+/// [`Scenario::live_points`]: manyway_scenario::Scenario::live_points
+fn size_of(flow: &Flow) -> Option<u64> {
+    flow.size.as_ref().and_then(Distribution::fixed)
 }
 
 /// Whether it is a transfer by `manyway` without an end.
@@ -170,7 +175,7 @@ impl Running {
                 }));
                 Kind::Kernel {
                     law: law.clone(),
-                    size: flow.size,
+                    size: size_of(flow),
                     rate_bps: flow.rate.map(|rate| rate.bits_per_sec()),
                     from: ways[0].addresses[0],
                     to: SocketAddrV4::new(ways[0].addresses[1], port),
@@ -439,7 +444,7 @@ impl Ours {
     ) -> io::Result<Self> {
         let folder = means.scratch.join(port.to_string());
         fs::create_dir(&folder)?;
-        let data = match flow.size {
+        let data = match size_of(flow) {
             None => endless.0.clone(),
             Some(size) => {
                 let data = folder.join("data");

@@ -2,8 +2,11 @@
 //! receiver read; its subflows share it by the payload that came over each.
 
 use manyway_network::LinkStats;
-use manyway_scenario::{Experiment, SeriesKind};
-use manyway_simulate::packet::{FlowResult, LinkResult, RunResult, Series, SubflowResult};
+use manyway_scenario::{Distribution, Experiment, SeriesKind};
+use manyway_simulate::Alone;
+use manyway_simulate::packet::{
+    FlowResult, LinkResult, RunResult, Series, SubflowResult, TransferResult,
+};
 use manyway_testbed::live::{LinkReading, Moment, Outcome, SubflowReading};
 use manyway_units::Time;
 
@@ -143,11 +146,22 @@ fn flow(experiment: &Experiment, outcome: &Outcome, index: usize, first: usize) 
             open_s: between.map_or(0.0, Between::seconds),
         }
     };
+    let size = flow.size.as_ref().and_then(Distribution::fixed);
+    let transfer = outcome.took[index].zip(size).map(|(took, bytes)| {
+        let alone = Alone::of(&experiment.topology, flow).seconds(bytes);
+        TransferResult {
+            bytes,
+            start_s: start.as_secs_f64(),
+            took_s: took.as_secs_f64(),
+            slowdown: took.as_secs_f64() / alone,
+        }
+    });
     FlowResult {
         name: flow.name.clone(),
         goodput_bps: rates.iter().sum(),
         carried_bps: between.map_or(0.0, |all| all.bytes(index) * 8.0 / all.seconds()),
-        completion_s: outcome.took[index].map(|took| took.as_secs_f64()),
+        start_s: Some(start.as_secs_f64()),
+        transfers: transfer.into_iter().collect(),
         subflows: (0..count).map(subflow).collect(),
     }
 }

@@ -4,13 +4,14 @@
 use indexmap::IndexSet;
 use manyway_scenario::{Experiment, Point};
 use manyway_simulate::batch::Job;
-use manyway_simulate::packet::{FlowResult, LinkResult, RunResult, SubflowResult};
+use manyway_simulate::packet::{FlowResult, LinkResult, RunResult, SubflowResult, TransferResult};
 
 use crate::run::folder::{Folder, Sheet, number};
 
 const FLOWS: &str = "flows.csv";
 const SUBFLOWS: &str = "subflows.csv";
 const LINKS: &str = "links.csv";
+const TRANSFERS: &str = "transfers.csv";
 const SERIES_OF_RUNS: &str = "series.csv";
 
 /// The first columns of a table of runs, before those of the swept keys.
@@ -39,6 +40,7 @@ const LINK: [&str; 7] = [
     "drops",
     "marks",
 ];
+const TRANSFER: [&str; 6] = ["group", "flow", "bytes", "start_s", "took_s", "slowdown"];
 const SERIES: [&str; 7] = ["point", "seed", "kind", "of", "path", "time_s", "value"];
 
 /// The columns that depend on the points.
@@ -48,6 +50,8 @@ pub(super) struct Rows {
     keys: Vec<String>,
     /// The named spans of time that some of the points have.
     spans: Vec<String>,
+    /// Whether some flows have an end.
+    finite: bool,
 }
 
 impl Rows {
@@ -55,9 +59,11 @@ impl Rows {
         let sets = points.iter().flat_map(|point| &point.set);
         let measures = points.iter().map(|point| &point.experiment.measure);
         let spans = measures.flat_map(|measure| &measure.spans);
+        let mut flows = points.iter().flat_map(|point| &point.experiment.flows);
         Self {
             keys: distinct(sets.map(|(key, _)| key)),
             spans: distinct(spans.map(|span| &span.name)),
+            finite: flows.any(|flow| flow.size.is_some()),
         }
     }
 
@@ -74,12 +80,10 @@ impl Rows {
         let mut subflows = of_runs(SUBFLOWS, &SUBFLOW);
         let spans = self.spans.iter().map(|name| format!("goodput_bps.{name}"));
         subflows.columns.extend(spans);
-        vec![
-            of_runs(FLOWS, &FLOW),
-            subflows,
-            of_runs(LINKS, &LINK),
-            Sheet::new(SERIES_OF_RUNS, &SERIES),
-        ]
+        let mut sheets = vec![of_runs(FLOWS, &FLOW), subflows, of_runs(LINKS, &LINK)];
+        sheets.extend(self.finite.then(|| of_runs(TRANSFERS, &TRANSFER)));
+        sheets.push(Sheet::new(SERIES_OF_RUNS, &SERIES));
+        sheets
     }
 
     /// Adds the rows of a run.
@@ -99,10 +103,16 @@ impl Rows {
         };
         head.extend(self.keys.iter().map(value_of));
         let all = run.flows.iter().map(|flow| flow.goodput_bps).sum();
-        for (index, flow) in run.flows.iter().enumerate() {
+        let came = run.flows.iter().enumerate();
+        let came = came.filter(|(_, flow)| flow.start_s.is_some());
+        for (index, flow) in came {
             let names = [group_of(&point.experiment, index), flow.name.clone()];
             let head = head.iter().chain(&names).cloned();
             folder.row(FLOWS, head.clone().chain(flow_cells(flow, all)))?;
+            for transfer in &flow.transfers {
+                let cells = transfer_cells(transfer);
+                folder.row(TRANSFERS, head.clone().chain(cells))?;
+            }
             for subflow in &flow.subflows {
                 let cells = subflow_cells(subflow, flow.goodput_bps);
                 let spans = self.spans.iter();
@@ -139,7 +149,16 @@ fn flow_cells(flow: &FlowResult, all: f64) -> [String; 3] {
     [
         number(flow.goodput_bps),
         number(flow.goodput_bps / all),
-        number(flow.completion_s.unwrap_or(f64::NAN)),
+        number(flow.completion_s().unwrap_or(f64::NAN)),
+    ]
+}
+
+fn transfer_cells(transfer: &TransferResult) -> [String; 4] {
+    [
+        transfer.bytes.to_string(),
+        number(transfer.start_s),
+        number(transfer.took_s),
+        number(transfer.slowdown),
     ]
 }
 

@@ -139,6 +139,15 @@ pub enum RunError {
         /// A flow whose law acts on losses.
         loss: String,
     },
+    /// Flows come at random.
+    #[error(
+        "the flows of `{group}` start at random times and end after what they send, for which a \
+         fluid has no equation: run them with --level packet"
+    )]
+    Random {
+        /// The group's name.
+        group: String,
+    },
     /// There are too many epochs.
     #[error("the network changes more than {MOST_EPOCHS} times: shorten the run or the timetables")]
     Epochs,
@@ -187,6 +196,10 @@ pub enum RunError {
 /// # Errors
 /// [`RunError`].
 pub fn run(experiment: &Experiment, options: &RunOptions) -> Result<FluidRun, RunError> {
+    if let Some(group) = experiment.random_group() {
+        let group = group.name.clone();
+        return Err(RunError::Random { group });
+    }
     let laws = Laws::of(experiment)?;
     let classes = classes::classes(experiment);
     let moments = epochs(experiment, MOST_EPOCHS + 1);

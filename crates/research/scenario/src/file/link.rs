@@ -19,8 +19,10 @@ use crate::quantity::{Bandwidth, Bytes, Number, TimeSpan, WholePackets};
 pub struct Link {
     /// How fast packets are transmitted; 1 bps to 10 Tbps. Required without a `trace`.
     pub rate: Option<Bandwidth>,
-    /// A file in Mahimahi's trace format, relative to the scenario's folder: the rate over time,
-    /// repeated without end. Replaces `rate`, `varying` and `timetable`. Default: none.
+    /// The rate over time, in a file relative to the scenario's folder. If its name ends with
+    /// `.csv`, it is a table with columns time_s, rate_bps and perhaps delay_s, which repeats after
+    /// `timetable_period`; otherwise it is in Mahimahi's trace format, and repeats without end.
+    /// Replaces `rate`, `varying` and `timetable`. Default: none.
     #[schemars(length(min = 1))]
     pub trace: Option<String>,
     /// The rate varies at random, with `rate` as its mean; replaces `timetable`. Default: a

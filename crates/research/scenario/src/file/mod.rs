@@ -18,6 +18,7 @@ mod law;
 mod link;
 mod overlay;
 mod queue;
+mod random;
 mod relays;
 mod sweep;
 mod timeout;
@@ -30,6 +31,7 @@ pub use overlay::{
     Sharing, Start,
 };
 pub use queue::{CoDel, Drr, FqCoDel, Pie, Priority, Queue, Red, Weight};
+pub use random::{Pareto, Published, Quantity, Random};
 pub use relays::{Relays, Reuse};
 pub use sweep::Sweep;
 pub use timeout::RetransmissionTimeout;
@@ -108,25 +110,32 @@ pub struct Flow {
     #[schemars(length(min = 1))]
     pub paths: Option<Vec<PathUse>>,
     /// How many such flows there are; 0 leaves them out. Flows of a group of several are called
-    /// `name.1`, `name.2`, … Default: 1.
+    /// `name.1`, `name.2`, … Default: 1; with a random `stagger`, as many as come until `stop` or
+    /// the end of the run.
     pub count: Option<u32>,
     /// When the first flow of the group starts. Default: "0 s".
     pub start: Option<TimeSpan>,
-    /// The delay from one flow's start to the next in the group. Default: "0 s".
-    pub stagger: Option<TimeSpan>,
+    /// The delay from one flow's start to the next in the group; `{ exponential = "20 ms" }` makes
+    /// the starts a Poisson process. Default: "0 s".
+    pub stagger: Option<Random<TimeSpan>>,
     /// The largest random delay added to each flow's start, uniformly distributed. Default: "0 s".
     pub start_spread: Option<TimeSpan>,
     /// When all flows of the group stop sending. Default: at the end of the run.
     pub stop: Option<TimeSpan>,
     /// Payload that each flow transfers; it ends, and its completion time counts, when all of it is
     /// acknowledged. Default: endless.
-    pub size: Option<Bytes>,
+    pub size: Option<Random<Bytes>>,
+    /// After each transfer, the flow pauses for this long (a user's think time, the off time of a
+    /// source), then transfers another `size` over the same connection, until it stops. An
+    /// unresponsive flow pauses when it has sent all. Only at the packet level. Default: one
+    /// transfer.
+    pub pause: Option<Random<TimeSpan>>,
     /// The application's rate, in payload; the flow is limited by it or by the window. Default: as
     /// much as the window allows.
     pub rate: Option<Bandwidth>,
     /// The flow sends at its `rate` whatever happens, and lost data not again, like voice over UDP.
-    /// Its law has no effect. It has one path and no `size`, and exists at the packet level only.
-    /// Default: false.
+    /// Its law has no effect. It has one path and no `size` but with `pause`, and exists at the
+    /// packet level only. Default: false.
     pub unresponsive: Option<bool>,
     /// A private first link in front of each subflow, shared with nobody. Default: none; its
     /// `delay` defaults to "0 s", its `queue` to "1000 packets".

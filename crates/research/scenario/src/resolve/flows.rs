@@ -10,10 +10,12 @@ use manyway_control::{
 use manyway_network::{CLASSES, Limit, LinkConfig, Topology};
 use manyway_units::Rate;
 
-use super::{Checks, MAX_PARTS, Names, named, shown, subflows_of, time};
+use super::traffic::members;
+use super::{Checks, MAX_PARTS, Names, named, shown, time};
+use crate::distribution::Distribution;
 use crate::experiment::{AckPolicy, Flow, Group, Lifetime, Session};
-use crate::file::{self, File};
-use crate::quantity::{Bytes, Name};
+use crate::file::{self, File, Random};
+use crate::quantity::{Bytes, Name, TimeSpan};
 use crate::tree::Key;
 
 /// Files that one flow may send.
@@ -45,7 +47,7 @@ impl Checks {
             );
             return None;
         }
-        self.count_parts(file)?;
+        self.count_parts(file, duration)?;
         let paths = Names::new("path", topology.paths.iter().map(|path| path.name.as_str()));
         let mut all = Groups {
             flows: Vec::new(),
@@ -59,17 +61,19 @@ impl Checks {
                 flow,
                 duration,
             };
+            let stagger = context.random_stagger();
             let Some(first) = context.resolve(name.as_str(), &paths) else {
                 continue;
             };
             self.check_queues(name.as_str(), &first, topology);
-            let members = flow.count.unwrap_or(1);
+            let members = members(flow, duration);
             let begin = all.flows.len();
             all.flows
                 .extend((0..members).map(|k| member(&first, flow, k, members, all.groups.len())));
             all.groups.push(Group {
                 name: name.to_string(),
                 members: begin..all.flows.len(),
+                stagger,
             });
         }
         (self.faults.len() == before).then_some(all)
@@ -97,11 +101,12 @@ impl Checks {
     }
 
     /// Counts before anything is made: nobody's memory should burst because of a typing error.
-    fn count_parts(&mut self, file: &File) -> Option<()> {
+    fn count_parts(&mut self, file: &File, duration: Duration) -> Option<()> {
         let shared = file.links.as_ref().map_or(0, |links| links.len()) as u64;
         let (mut subflows, mut links) = (0_u64, shared);
         for (name, flow) in file.flows.iter().flatten() {
-            let these = subflows_of(flow);
+            let paths = flow.paths.as_ref().map_or(0, Vec::len) as u64;
+            let these = u64::from(members(flow, duration)).saturating_mul(paths);
             let private = if flow.access.is_some() { these } else { 0 };
             subflows = subflows.saturating_add(these);
             links = links.saturating_add(private);
@@ -109,14 +114,25 @@ impl Checks {
                 (subflows, "subflows"),
                 (links, "links, private ones included"),
             ] {
-                if count > MAX_PARTS {
-                    let key = named("flows", name).join("count");
-                    self.report(
-                        &key,
-                        format!("that makes {count} {what}: at most {MAX_PARTS} are possible"),
-                    );
-                    return None;
+                if count <= MAX_PARTS {
+                    continue;
                 }
+                let key = named("flows", name);
+                let most = format!("at most {MAX_PARTS} are possible");
+                match flow.count {
+                    None if members(flow, duration) > 1 => self.report(
+                        &key.join("stagger"),
+                        format!(
+                            "up to {count} {what} may come: {most}; choose a longer stagger, or a \
+                             `count`"
+                        ),
+                    ),
+                    _ => self.report(
+                        &key.join("count"),
+                        format!("that makes {count} {what}: {most}"),
+                    ),
+                }
+                return None;
             }
         }
         Some(())
@@ -161,17 +177,16 @@ fn too_small(link: &LinkConfig, bytes: u32) -> Option<Key> {
 
 /// Member `k` of a group whose first one is known.
 fn member(first: &Flow, file: &file::Flow, k: u32, members: u32, group: usize) -> Flow {
-    let steps = |step: Option<crate::quantity::TimeSpan>| {
-        step.map_or(Duration::ZERO, |step| step.0.saturating_mul(k))
-    };
-    let farther = steps(file.delay_step);
+    let steps =
+        |step: Option<&TimeSpan>| step.map_or(Duration::ZERO, |step| step.0.saturating_mul(k));
+    let farther = steps(file.delay_step.as_ref());
     Flow {
         name: match members {
             1 => first.name.clone(),
             _ => format!("{}.{}", first.name, k + 1),
         },
         group,
-        start: first.start + steps(file.stagger),
+        start: first.start + steps(file.stagger.as_ref().and_then(Random::fixed)),
         extra_delay: first.extra_delay.saturating_add(farther),
         extra_return: first.extra_return.saturating_add(farther),
         ..first.clone()
@@ -225,7 +240,7 @@ impl Context<'_> {
             self.checks.report(&key, message);
         }
         let ack = self.ack_policy();
-        let (size, rate) = (self.size(), self.rate());
+        let (size, pause, rate) = (self.size(), self.pause(), self.rate());
         let options = self.options();
         let class = self.class();
         self.check_unresponsive();
@@ -244,7 +259,7 @@ impl Context<'_> {
             receive_buffer: flow.receive_buffer.map(|size| size.0.bytes()),
             sealing: flow.sealing.unwrap_or_default(),
             relayed: self.relayed(),
-            files: self.files(size),
+            files: self.files(size.as_ref()),
         };
         let (ours, kernel) = match law? {
             file::Law::Ours(law) => (law.clone(), None),
@@ -267,6 +282,7 @@ impl Context<'_> {
             start_spread: flow.start_spread.map_or(Duration::ZERO, |spread| spread.0),
             stop: flow.stop.map(|stop| time(stop.0)),
             size,
+            pause,
             rate,
             unresponsive: flow.unresponsive.unwrap_or(false),
             headers: u32::try_from(headers).unwrap_or(u32::MAX),
@@ -380,8 +396,12 @@ impl Context<'_> {
 
     fn check_times(&mut self) {
         let flow = self.flow;
-        let members = flow.count.unwrap_or(1);
-        let stagger = flow.stagger.map_or(Duration::ZERO, |stagger| stagger.0);
+        let (members, stagger) = match &flow.stagger {
+            None => (flow.count.unwrap_or(1), Duration::ZERO),
+            Some(Random::Fixed(stagger)) => (flow.count.unwrap_or(1), stagger.0),
+            // Those that would start too late don't come.
+            Some(_) => (1, Duration::ZERO),
+        };
         let last = self
             .start()
             .saturating_add(stagger.saturating_mul(members.saturating_sub(1)));
@@ -403,7 +423,7 @@ impl Context<'_> {
         }
         if last >= self.duration {
             let end = shown(self.duration);
-            let key = match (self.start() < self.duration, flow.stagger) {
+            let key = match (self.start() < self.duration, &flow.stagger) {
                 (true, Some(_)) => self.key.join("stagger"),
                 _ => self.key.join("start"),
             };
@@ -431,8 +451,8 @@ impl Context<'_> {
         let wrong = [
             (flow.rate.is_none(), "has to have a `rate`"),
             (
-                flow.size.is_some(),
-                "sends lost data not again, so that it has no `size`",
+                flow.size.is_some() && flow.pause.is_none(),
+                "sends lost data not again, so that it has no `size`, but for one between pauses",
             ),
             (paths > 1, "has one path"),
         ];
@@ -527,26 +547,18 @@ impl Context<'_> {
         }
     }
 
-    fn size(&mut self) -> Option<u64> {
-        let size = self.flow.size?.0.bytes();
-        if size == 0 {
-            self.checks.report(
-                &self.key.join("size"),
-                "nothing to transfer: choose at least 1 B, or leave it out for an endless flow",
-            );
-        }
-        Some(size)
-    }
-
-    fn files(&mut self, size: Option<u64>) -> Option<u32> {
+    fn files(&mut self, size: Option<&Distribution>) -> Option<u32> {
         let files = self.flow.files?;
         let key = self.key.join("files");
         if !FILES.contains(&files) {
             let message = format!("{files} files are out of range: choose 1 to 100000");
             self.checks.report(&key, message);
-        } else if size.is_none_or(|size| size < u64::from(files)) {
-            let message = "files share the flow's payload: give it a size of at least a byte for \
-                           each";
+        } else if size
+            .and_then(Distribution::fixed)
+            .is_none_or(|size| size < files.into())
+        {
+            let message = "files share the flow's payload: give it a fixed size of at least a \
+                           byte for each";
             self.checks.report(&key, message);
         }
         if self.flow.rate.is_some() {

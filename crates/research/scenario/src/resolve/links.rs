@@ -105,15 +105,28 @@ impl Checks {
             return rate.map(|rate| (rate, timetable));
         };
         let key = key.join("trace");
-        if link.rate.is_some() || link.varying.is_some() || has_timetable(link) {
+        if link.rate.is_some() || link.varying.is_some() || link.timetable.is_some() {
             self.report(
                 &key,
                 "replaces `rate`, `varying` and `timetable`: leave them out",
             );
         }
         let path = self.folder.join(name);
-        match read_trace(&path) {
-            Ok(trace) => Some((trace.mean(), trace.into_timetable())),
+        let is_table = path.extension().is_some_and(|extension| extension == "csv");
+        let period = link.timetable_period.map(|period| period.0);
+        if period.is_some() && !is_table {
+            let message = "the last line of a trace in Mahimahi's format is its period: leave \
+                           timetable_period out";
+            self.report(&key, message);
+        }
+        match read_trace(&path, is_table) {
+            Ok(trace) => {
+                let trace = match period {
+                    Some(period) => trace.repeating(period),
+                    None => trace,
+                };
+                Some((trace.mean(), trace.into_timetable()))
+            }
             Err(message) => {
                 self.report(&key, format!("{}: {message}", path.display()));
                 None
@@ -361,7 +374,7 @@ fn hash(text: &str) -> u64 {
     })
 }
 
-fn read_trace(path: &Path) -> Result<Trace, String> {
+fn read_trace(path: &Path, is_table: bool) -> Result<Trace, String> {
     let mut text = String::new();
     let read =
         fs::File::open(path).and_then(|file| file.take(MAX_TRACE + 1).read_to_string(&mut text));
@@ -372,5 +385,9 @@ fn read_trace(path: &Path) -> Result<Trace, String> {
             "is larger than {most} MiB, the most that a trace may have"
         ));
     }
-    Trace::mahimahi(&text).map_err(|error| error.to_string())
+    let trace = match is_table {
+        true => Trace::csv(&text),
+        false => Trace::mahimahi(&text),
+    };
+    trace.map_err(|error| error.to_string())
 }

@@ -97,6 +97,24 @@ fn everywhere(flow: &Flow) -> Refused {
         flow.sealing.is_some_and(|sealing| sealing != Sealing::Aead),
         "live packets are encrypted: write \"aead\", leave it out",
     );
+    let random = "live flows don't draw it: write one value";
+    let size = flow.size.as_ref();
+    refuse(
+        "size",
+        size.is_some_and(|size| size.fixed().is_none()),
+        random,
+    );
+    let stagger = flow.stagger.as_ref();
+    refuse(
+        "stagger",
+        stagger.is_some_and(|stagger| stagger.fixed().is_none()),
+        random,
+    );
+    refuse(
+        "pause",
+        flow.pause.is_some(),
+        "a live flow makes one transfer: leave it out",
+    );
     let size = flow.packet_size.map_or(PACKET, |size| size.0.bytes());
     refuse(
         "packet_size",

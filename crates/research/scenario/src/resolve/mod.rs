@@ -10,7 +10,7 @@ use manyway_units::{Time, format_duration};
 
 use crate::experiment::Experiment;
 use crate::fault::Fault;
-use crate::file::{File, Flow};
+use crate::file::File;
 use crate::problem::{hint, listed};
 use crate::quantity::Name;
 use crate::tree::Key;
@@ -23,6 +23,7 @@ mod overlay;
 mod queues;
 mod relays;
 mod sessions;
+mod traffic;
 
 pub(crate) use live::experiment_live;
 pub(crate) use overlay::overlay;
@@ -229,10 +230,4 @@ fn shown(duration: Duration) -> String {
 
 fn named<'a>(table: &'a str, name: &'a Name) -> Key {
     Key::of([table, name.as_str()])
-}
-
-/// What a group of flows needs of the network, counted before anything is made of it.
-fn subflows_of(flow: &Flow) -> u64 {
-    let paths = flow.paths.as_ref().map_or(0, Vec::len) as u64;
-    u64::from(flow.count.unwrap_or(1)).saturating_mul(paths)
 }

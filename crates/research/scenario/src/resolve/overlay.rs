@@ -512,6 +512,7 @@ impl Context<'_> {
             ("start_spread", flow.start_spread.is_some()),
             ("stop", flow.stop.is_some()),
             ("size", flow.size.is_some()),
+            ("pause", flow.pause.is_some()),
             ("rate", flow.rate.is_some()),
             ("access", flow.access.is_some()),
             ("extra_delay", flow.extra_delay.is_some()),

@@ -99,7 +99,7 @@ fn what_is_not_said_is_as_documented() {
         (Time::ZERO, Duration::ZERO, None)
     );
     assert_eq!(
-        (flow.size, flow.rate, flow.access.as_ref()),
+        (flow.size.as_ref(), flow.rate, flow.access.as_ref()),
         (None, None, None)
     );
     assert_eq!(
@@ -293,8 +293,8 @@ fn everything_that_can_be_said_arrives() {
         (Duration::from_secs(1), Some(Time::from_millis(9000)))
     );
     assert_eq!(
-        (flow.size, flow.rate),
-        (Some(1_000_000), Some(Rate::from_mbps(2.0)))
+        (flow.size.clone(), flow.rate),
+        (Some(1_000_000.into()), Some(Rate::from_mbps(2.0)))
     );
     assert_eq!((flow.headers, flow.jitter, flow.ecn), (40, ms(1), true));
     let sender = &flow.sender;

@@ -314,6 +314,33 @@ fn links() {
 }
 
 #[test]
+fn random_traffic() {
+    let cases = [
+        "size = { normal = \"1 MB\" }",
+        "size = {}",
+        "size = { exponential = \"1 MB\", published = \"web-search\" }",
+        "size = { exponential = \"0 B\" }",
+        "size = { published = \"web\" }",
+        "size = { pareto = { mean = \"1 MB\" } }",
+        "size = { pareto = { mean = \"1 MB\", shape = 1 } }",
+        "size = { file = \"no-such-file.txt\" }",
+        "size = { exponential = \"1 MB\" }\nfiles = 3",
+        "stagger = { published = \"web-search\" }",
+        "stagger = { exponential = \"1 ns\" }",
+        "stagger = { exponential = \"0 s\" }",
+        "stagger = { pareto = { mean = \"1 ms\", shape = 1.0001 } }",
+        "pause = \"1 s\"",
+        "law = \"mpath\"\nsize = \"1 MB\"\npause = \"1 s\"",
+        "rate = \"1 Mbps\"\nunresponsive = true\nsize = \"1 MB\"",
+    ];
+    let changes: Vec<_> = cases
+        .iter()
+        .map(|case| ("start = \"5 s\"", *case))
+        .collect();
+    snapshot!(transcript(&changes));
+}
+
+#[test]
 fn paths() {
     snapshot!(transcript(&[
         ("links = [\"wifi\"]", "links = [\"wify\"]"),

@@ -97,7 +97,10 @@ fn the_examples_have_the_points_they_speak_of() {
             .len(),
         2
     );
-    assert_eq!(failure[0].experiment.flows[0].size, Some(150_000_000));
+    assert_eq!(
+        failure[0].experiment.flows[0].size,
+        Some(150_000_000.into())
+    );
 
     let incast = example("incast.toml");
     assert_eq!(incast.len(), 10);

@@ -61,6 +61,9 @@ fn what_cant_run_live_is_an_error_that_names_the_key() {
         "law = \"mpath\"\npaths = [\"p1\", \"p2\"]",
         "law = \"lia\"\npaths = [\"p1\"]\nsize = \"1 MB\"\nfiles = 3",
         "law = \"kernel:tcp:bbr\"\npaths = [\"p1\"]\nsealing = \"checksum\"",
+        "law = \"lia\"\npaths = [\"p1\"]\nsize = { exponential = \"1 MB\" }",
+        "law = \"kernel:tcp:bbr\"\npaths = [\"p1\"]\nstagger = { exponential = \"1 s\" }",
+        "law = \"lia\"\npaths = [\"p1\"]\nsize = \"1 MB\"\npause = \"1 s\"",
     ];
     let errors: Vec<String> = wrong.iter().map(|flow| live(flow).unwrap_err()).collect();
     insta::assert_snapshot!(errors.join("\n"));

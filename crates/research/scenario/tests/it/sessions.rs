@@ -80,6 +80,7 @@ fn what_sessions_have_not_is_refused() {
         "packet_size = \"576 B\"",
         "packet_size = \"65535 B\"",
         "receive_buffer = \"65535 B\"",
+        "size = \"1 MB\"\npause = \"1 s\"",
     ];
     let mut transcript = String::new();
     let mut refuse = |change: &str, text: String| {
@@ -128,7 +129,7 @@ fn relays_files_and_sealing_are_the_sessions_own() {
     let two = "paths = [\"p1\", \"p2\"]";
     let first = "paths = [{ path = \"p1\", relay = true }, \"p2\"]";
     refused(two, first, "the first path is the direct one");
-    refused(two, &format!("{two}\nfiles = 3"), "give it a size");
+    refused(two, &format!("{two}\nfiles = 3"), "give it a fixed size");
     refused(
         two,
         &format!("{two}\nfiles = 0\nsize = \"1 MB\""),

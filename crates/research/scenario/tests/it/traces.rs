@@ -27,6 +27,13 @@ fn loaded(assignment: Option<&str>) -> Result<manyway_scenario::Experiment, Stri
     fs::create_dir(folder.path().join("traces")).unwrap();
     fs::write(folder.path().join("traces/five"), "1\n1\n3\n4\n10\n").unwrap();
     fs::write(folder.path().join("traces/none"), "1\none\n").unwrap();
+    let table = "time_s,rate_bps,delay_s\n50,8e6,0.02\n51,2e6,0.03\n";
+    fs::write(folder.path().join("traces/table.csv"), table).unwrap();
+    fs::write(
+        folder.path().join("traces/wrong.csv"),
+        "time_s,rate_bps\n1\n",
+    )
+    .unwrap();
     let mut scenario = Scenario::load(&path).unwrap();
     if let Some(assignment) = assignment {
         scenario.set(assignment).unwrap();
@@ -59,7 +66,25 @@ fn a_trace_that_cannot_work_is_refused() {
     );
     refused("links.a.trace=traces/none", "line 2 is not a whole number");
     refused("links.a.rate=5 Mbps", "leave them out");
-    refused("links.a.timetable_period=5 s", "leave them out");
+    refused("links.a.timetable_period=5 s", "leave timetable_period out");
+    refused(
+        "links.a.trace=traces/wrong.csv",
+        "line 2 has another number of columns",
+    );
+}
+
+#[test]
+fn a_table_of_measurements_is_a_trace() {
+    let experiment = loaded(Some("links.a.trace=traces/table.csv")).unwrap();
+    let link = &experiment.topology.links[0].config;
+    let at = |millis| {
+        let link = link.at(Time::from_millis(millis));
+        (link.rate, link.delay)
+    };
+    let mbps = |rate, delay| (Rate::from_mbps(rate), Duration::from_millis(delay));
+    assert_eq!(link.rate, Rate::from_mbps(8.0));
+    assert_eq!((at(1), at(999)), (mbps(8.0, 20), mbps(8.0, 20)));
+    assert_eq!((at(1000), at(9000)), (mbps(2.0, 30), mbps(2.0, 30)));
 }
 
 /// A scenario of two links that vary alike but for their names.

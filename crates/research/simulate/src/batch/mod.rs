@@ -24,8 +24,8 @@ pub use overlay::{
 };
 pub use plan::{BatchError, Job, Plan};
 pub use report::{
-    FlowReport, GroupReport, Level, LinkReport, Measured, Object, PointReport, Report, Results,
-    SpanReport, SubflowReport, schema,
+    FlowReport, GroupReport, Level, LinkReport, Measured, Object, Percentiles, PointReport, Report,
+    Results, SpanReport, SubflowReport, schema,
 };
 
 use crate::packet::{RunResult, Simulation, SimulationError};

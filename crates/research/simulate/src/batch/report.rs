@@ -138,11 +138,12 @@ pub struct FlowReport {
     pub goodput_bps: Estimate,
     /// Its payload over that of all flows in the measured time; null when nobody had any.
     pub share: Option<Estimate>,
-    /// Of a finite transfer: the repetitions in which it was complete before the end.
+    /// Of a finite transfer: the repetitions in which one was complete before the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed: Option<u32>,
     /// Of a finite transfer: from its start to the acknowledgement of its last byte, over the
-    /// repetitions in which it was complete, seconds.
+    /// repetitions in which it was complete, seconds. Of a flow that pauses, the mean of its
+    /// transfers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_s: Option<Estimate>,
     /// Goodput in each span of time that the scenario names.
@@ -193,8 +194,11 @@ pub struct SpanReport {
 pub struct GroupReport {
     /// Its name.
     pub name: String,
-    /// Number of its flows.
+    /// Number of its flows; the most that may come, where starts are random.
     pub count: u64,
+    /// Where starts are random: how many flows came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<Estimate>,
     /// Their congestion-control law with its parameters; null for a group without flows.
     pub law: Option<String>,
     /// Goodput of its mean flow, bits/s.
@@ -211,7 +215,7 @@ pub struct GroupReport {
     pub share: Option<Estimate>,
     /// Jain's index of fairness of its flows' goodput; null when there is none.
     pub jain: Option<Estimate>,
-    /// Of finite transfers: how many were complete before the end.
+    /// Of finite transfers: how many were complete before the end, several of a flow that pauses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed: Option<Estimate>,
     /// Of finite transfers that were complete: the mean time it took, seconds.
@@ -220,11 +224,33 @@ pub struct GroupReport {
     /// Of finite transfers that were complete: the longest time it took, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_max_s: Option<Estimate>,
+    /// Percentiles of the times of a run's complete transfers, seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completion_percentiles_s: Option<Percentiles>,
+    /// Of finite transfers that were complete: the mean of the slowdown, which is the time that a
+    /// transfer took over the least that it takes alone, with windows open from the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slowdown: Option<Estimate>,
+    /// Percentiles of the slowdowns of a run's complete transfers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slowdown_percentiles: Option<Percentiles>,
     /// Goodput of its mean flow in each span of time that the scenario names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<SpanReport>,
     /// The mean subflow over each path that its flows use.
     pub subflows: Vec<SubflowReport>,
+}
+
+/// Percentiles of the values of each run. Between two values, a percentile is in proportion to its
+/// rank (Hyndman and Fan 1996, definition 7).
+#[derive(Debug, Copy, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Percentiles {
+    /// The median.
+    pub p50: Estimate,
+    /// Five of a hundred values are larger.
+    pub p95: Estimate,
+    /// One of a hundred values is larger.
+    pub p99: Estimate,
 }
 
 /// One link over the measured time.

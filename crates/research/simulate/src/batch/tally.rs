@@ -5,8 +5,10 @@ use indexmap::IndexMap;
 use manyway_scenario::{Experiment, Flow, Group, Span};
 use manyway_units::Time;
 
-use super::report::{FlowReport, GroupReport, LinkReport, Measured, SpanReport, SubflowReport};
-use crate::measure::{Estimate, Moments, jain};
+use super::report::{
+    FlowReport, GroupReport, LinkReport, Measured, Percentiles, SpanReport, SubflowReport,
+};
+use crate::measure::{Estimate, Moments, jain, quantile};
 use crate::packet::{FlowResult, LinkResult, RunResult, SubflowResult};
 
 /// Sums up the runs of one point.
@@ -22,6 +24,8 @@ pub(super) struct Tally<'a> {
 
 #[derive(Debug, Clone, Default)]
 struct FlowTally {
+    /// Runs in which it started.
+    started: u32,
     goodput: Moments,
     share: Moments,
     completion: Moments,
@@ -49,12 +53,21 @@ struct GroupTally {
     total: Moments,
     share: Moments,
     jain: Moments,
+    started: Moments,
     completed: Moments,
-    completion: Moments,
-    longest: Moments,
+    completion: Spread,
+    slowdown: Spread,
     spans: Spans,
     /// By index of the path, in the order in which members name them.
     paths: IndexMap<usize, SubflowTally>,
+}
+
+/// What each run's transfers were like.
+#[derive(Debug, Clone, Default)]
+struct Spread {
+    mean: Moments,
+    most: Moments,
+    percentiles: [Moments; 3],
 }
 
 #[derive(Debug, Clone, Default)]
@@ -101,8 +114,9 @@ impl<'a> Tally<'a> {
         for (tally, link) in self.links.iter_mut().zip(&run.links) {
             tally.add(link);
         }
+        let came = run.flows.iter().filter(|flow| flow.start_s.is_some());
         self.jain
-            .add(or_nan(jain(run.flows.iter().map(|flow| flow.goodput_bps))));
+            .add(or_nan(jain(came.map(|flow| flow.goodput_bps))));
     }
 
     /// The means of the runs taken in so far.
@@ -116,6 +130,7 @@ impl<'a> Tally<'a> {
             measured_from_s: seconds(experiment.measure.from),
             measured_until_s: seconds(experiment.measure.until),
             flows: flows
+                .filter(|(tally, _)| tally.started > 0)
                 .map(|(tally, flow)| tally.report(flow, experiment))
                 .collect(),
             groups: groups
@@ -131,9 +146,16 @@ impl<'a> Tally<'a> {
 
 impl FlowTally {
     fn add(&mut self, flow: &FlowResult, all: f64) {
+        if flow.start_s.is_none() {
+            return;
+        }
+        self.started += 1;
         self.goodput.add(flow.goodput_bps);
         self.share.add(flow.carried_bps / all);
-        self.completion.add(or_nan(flow.completion_s));
+        let mut times = Moments::default();
+        let took = flow.transfers.iter().map(|transfer| transfer.took_s);
+        took.for_each(|time| times.add(time));
+        self.completion.add(or_nan(times.mean()));
         self.spans.add(spans_of(flow));
         for (tally, subflow) in self.subflows.iter_mut().zip(&flow.subflows) {
             tally.add(
@@ -154,7 +176,7 @@ impl FlowTally {
                 .unwrap_or_default(),
             goodput_bps: always(self.goodput),
             share: self.share.estimate(),
-            completed: flow.size.map(|_| self.completion.count()),
+            completed: flow.size.as_ref().map(|_| self.completion.count()),
             completion_s: self.completion.estimate(),
             spans: self.spans.report(experiment),
             subflows: subflows
@@ -260,6 +282,13 @@ fn spans_of(flow: &FlowResult) -> impl Iterator<Item = f64> {
 impl GroupTally {
     /// Takes in one run's `results` of the group's `flows`.
     fn add(&mut self, flows: &[Flow], results: &[FlowResult], all: f64) {
+        // Who would have come too late is nobody.
+        let (flows, results): (Vec<&Flow>, Vec<&FlowResult>) = flows
+            .iter()
+            .zip(results)
+            .filter(|(_, result)| result.start_s.is_some())
+            .unzip();
+        self.started.add(results.len() as f64);
         let mut goodputs: Vec<f64> = results.iter().map(|flow| flow.goodput_bps).collect();
         let total: f64 = results.iter().map(|flow| flow.carried_bps).sum();
         self.total.add(total);
@@ -278,24 +307,19 @@ impl GroupTally {
         let mut spans = Spans::default();
         results.iter().for_each(|flow| spans.add(spans_of(flow)));
         self.spans.add(spans.means());
-        self.add_completions(results);
-        self.add_subflows(flows, results);
+        self.add_completions(&results);
+        self.add_subflows(&flows, &results);
     }
 
-    fn add_completions(&mut self, results: &[FlowResult]) {
-        let mut times = Moments::default();
-        let mut longest = f64::NAN;
-        for time in results.iter().filter_map(|flow| flow.completion_s) {
-            times.add(time);
-            longest = longest.max(time);
-        }
-        self.completed.add(f64::from(times.count()));
-        self.completion.add(or_nan(times.mean()));
-        self.longest.add(longest);
+    fn add_completions(&mut self, results: &[&FlowResult]) {
+        let transfers = || results.iter().flat_map(|flow| &flow.transfers);
+        self.completed.add(transfers().count() as f64);
+        self.completion.add(transfers().map(|done| done.took_s));
+        self.slowdown.add(transfers().map(|done| done.slowdown));
     }
 
     /// The mean subflow over each path is one sample of the run.
-    fn add_subflows(&mut self, flows: &[Flow], results: &[FlowResult]) {
+    fn add_subflows(&mut self, flows: &[&Flow], results: &[&FlowResult]) {
         let mut means: IndexMap<usize, SubflowTally> = IndexMap::new();
         for (flow, result) in flows.iter().zip(results) {
             for (path, subflow) in flow.paths.iter().zip(&result.subflows) {
@@ -321,6 +345,7 @@ impl GroupTally {
         GroupReport {
             name: group.name.clone(),
             count: members.len() as u64,
+            started: self.started.estimate().filter(|_| group.stagger.is_some()),
             law: members.first().map(Flow::law_name),
             goodput_bps: always(self.goodput),
             goodput_min_bps: always(self.min),
@@ -330,13 +355,40 @@ impl GroupTally {
             share: self.share.estimate(),
             jain: self.jain.estimate(),
             completed: self.completed.estimate().filter(|_| finite),
-            completion_s: self.completion.estimate(),
-            completion_max_s: self.longest.estimate(),
+            completion_s: self.completion.mean.estimate(),
+            completion_max_s: self.completion.most.estimate(),
+            completion_percentiles_s: self.completion.percentiles(),
+            slowdown: self.slowdown.mean.estimate(),
+            slowdown_percentiles: self.slowdown.percentiles(),
             spans: self.spans.report(experiment),
             subflows: paths
                 .map(|(path, tally)| tally.report(*path, experiment))
                 .collect(),
         }
+    }
+}
+
+impl Spread {
+    /// Takes in one run's values.
+    fn add(&mut self, values: impl Iterator<Item = f64>) {
+        let mut sorted: Vec<f64> = values.collect();
+        let mut mean = Moments::default();
+        sorted.iter().for_each(|value| mean.add(*value));
+        sorted.sort_by(f64::total_cmp);
+        self.mean.add(or_nan(mean.mean()));
+        self.most.add(sorted.last().copied().unwrap_or(f64::NAN));
+        for (moments, share) in self.percentiles.iter_mut().zip([0.5, 0.95, 0.99]) {
+            moments.add(or_nan(quantile(&sorted, share)));
+        }
+    }
+
+    fn percentiles(&self) -> Option<Percentiles> {
+        let [p50, p95, p99] = self.percentiles.map(|moments| moments.estimate());
+        Some(Percentiles {
+            p50: p50?,
+            p95: p95?,
+            p99: p99?,
+        })
     }
 }
 

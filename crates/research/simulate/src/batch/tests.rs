@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::measure::{Estimate, Summary};
-use crate::packet::{FlowResult, LinkResult, Series, SubflowResult};
+use crate::packet::{FlowResult, LinkResult, Series, SubflowResult, TransferResult};
 
 /// Two paths over a link each; `pairs` flows over both in the group `mp`, one transfer of 1 MB over
 /// the second in `sp`.
@@ -31,7 +31,8 @@ fn experiment(pairs: usize) -> Experiment {
         start: Time::ZERO,
         start_spread: Duration::from_millis(100),
         stop: None,
-        size: (group == 1).then_some(1_000_000),
+        size: (group == 1).then_some(1_000_000.into()),
+        pause: None,
         rate: None,
         unresponsive: false,
         headers: 40,
@@ -78,10 +79,12 @@ fn experiment(pairs: usize) -> Experiment {
             Group {
                 name: "mp".to_owned(),
                 members: 0..pairs,
+                stagger: None,
             },
             Group {
                 name: "sp".to_owned(),
                 members: pairs..pairs + 1,
+                stagger: None,
             },
         ],
         flows,
@@ -128,14 +131,19 @@ fn made_up(experiment: &Experiment, seed: u64) -> RunResult {
         let goodput_bps: f64 = subflows.iter().map(|subflow| subflow.goodput_bps).sum();
         // A transfer that ends was there for half of the time.
         let part = if flow.size.is_some() { 0.5 } else { 1.0 };
+        let done = flow.size.iter().filter(|_| seed.is_multiple_of(2));
+        let transfers = done.map(|size| TransferResult {
+            bytes: size.at(0.5),
+            start_s: 0.0,
+            took_s: number(f, 9),
+            slowdown: 2.0 * number(f, 9),
+        });
         FlowResult {
             name: String::new(),
             goodput_bps,
             carried_bps: part * goodput_bps,
-            completion_s: flow
-                .size
-                .filter(|_| seed.is_multiple_of(2))
-                .map(|_| number(f, 9)),
+            start_s: Some(0.0),
+            transfers: transfers.collect(),
             subflows,
         }
     });
@@ -288,7 +296,7 @@ fn what_no_run_could_say_is_null_and_completions_count_the_complete() {
     assert_eq!(transfer.completed, Some(2), "the even seeds, 10 and 12");
     let times: Vec<f64> = runs
         .iter()
-        .filter_map(|(_, run)| run.flows[1].completion_s)
+        .filter_map(|(_, run)| run.flows[1].completion_s())
         .collect();
     let completion = transfer.completion_s.unwrap();
     assert_eq!(

@@ -1,13 +1,11 @@
 //! From an experiment to a run that hasn't begun.
 
-use std::time::Duration;
-
 use manyway_control::Outcome;
 use manyway_control::paths::InvalidManagerConfig;
 use manyway_network::{InvalidLink, Link};
 use manyway_scenario::{Experiment, Flow, Lifetime};
 use manyway_units::Time;
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
 use super::Simulation;
@@ -18,6 +16,7 @@ use super::receiver::Receiver;
 use super::recorder::Recorder;
 use super::source::{Egress, Source, Subflow};
 use super::view::Parts;
+use crate::draw::draw;
 use crate::events::mix;
 
 /// Links of a path in one direction.
@@ -80,10 +79,10 @@ impl Simulation {
         check(experiment)?;
         let in_link = |(name, error)| SimulationError::Link { name, error };
         let mut network = Network::new(experiment, seed).map_err(in_link)?;
-        let mut rng = Pcg64Mcg::seed_from_u64(mix(seed ^ 0x7374_6172_7473));
         let mut sources = Vec::with_capacity(experiment.flows.len());
         let mut subflows = Vec::new();
-        for (index, flow) in experiment.flows.iter().enumerate() {
+        let drawn = draw(experiment, seed);
+        for ((index, flow), drawn) in experiment.flows.iter().enumerate().zip(drawn) {
             let first = subflows.len() as u32;
             for path in 0..flow.paths.len() {
                 let lifetime = flow.lifetimes.get(path).copied().unwrap_or_default();
@@ -93,11 +92,9 @@ impl Simulation {
                         .map_err(in_link)?,
                 );
             }
-            let spread = u64::try_from(flow.start_spread.as_nanos()).unwrap_or(u64::MAX);
-            let start = flow.start + Duration::from_nanos(rng.random_range(0..=spread));
             let range = first..subflows.len() as u32;
             let stream = mix(index as u64 ^ 0x7265_6c61_7973);
-            let source = Source::new(flow, range.clone(), start, mix(seed ^ stream));
+            let source = Source::new(flow, range.clone(), drawn, mix(seed ^ stream));
             let source = source.map_err(|error| SimulationError::Relays {
                 name: flow.name.clone(),
                 error,
@@ -180,6 +177,7 @@ fn subflow(
         timer: Time::MAX,
         marks: 0,
         abandoned: 0,
+        stale: 0,
         egress: Egress {
             jitter,
             latest: Time::ZERO,

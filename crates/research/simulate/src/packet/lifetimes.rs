@@ -1,12 +1,77 @@
-//! Subflows join and leave.
+//! Flows start, pause and end; subflows join and leave.
 
 use manyway_control::{Controller, Sender};
 use manyway_scenario::Lifetime;
+use manyway_units::Time;
 
 use super::Simulation;
 use super::source::FlowState;
 
 impl Simulation {
+    /// A flow starts, stops, or its application has produced something.
+    pub(super) fn on_source_timer(&mut self, at: Time, index: usize) {
+        let source = &mut self.sources[index];
+        source.timer = Time::MAX;
+        if source.state == FlowState::Waiting {
+            source.state = FlowState::Active;
+            self.start(index);
+        }
+        let source = &mut self.sources[index];
+        if at >= source.stop {
+            source.state = FlowState::Stopped;
+            source.backlog = 0;
+            self.end_meters(index);
+        }
+        let source = &mut self.sources[index];
+        if source.state == FlowState::Active {
+            if source.begins_again(at) {
+                self.begin_again(index);
+            }
+            let source = &mut self.sources[index];
+            let (more, stop) = (source.produce(at), source.stop);
+            if stop < Time::MAX {
+                self.schedule_source(index, stop);
+            }
+            if let Some(more) = more {
+                self.schedule_source(index, more);
+            }
+            self.pump_flow(index);
+            self.manage(index, None, None);
+            self.schedule_again(index);
+        }
+    }
+
+    /// The next transfer begins: what is under way still is of the last one, and doesn't count.
+    #[cold]
+    fn begin_again(&mut self, index: usize) {
+        if !self.sources[index].finite {
+            return;
+        }
+        for subflow in self.sources[index].subflows.clone() {
+            let subflow = &mut self.subflows[subflow as usize];
+            if let Some(sender) = &subflow.sender {
+                subflow.stale = sender.next_packet_number();
+                subflow.abandoned = subflow.abandoned.max(subflow.stale);
+            }
+        }
+    }
+
+    /// A flow that pauses goes on when its pause is over.
+    #[inline]
+    pub(super) fn schedule_again(&mut self, index: usize) {
+        if let Some(at) = self.sources[index].resumes() {
+            self.schedule_source(index, at);
+        }
+    }
+
+    /// A flow is over: what happens to its subflows from now on doesn't count.
+    #[cold]
+    pub(super) fn end_meters(&mut self, owner: usize) {
+        for index in self.sources[owner].subflows.clone() {
+            self.subflows[index as usize].meter.end(self.now);
+        }
+    }
+
     /// The flow starts: its subflows join now or later, or when a path manager opens them.
     pub(super) fn start(&mut self, index: usize) {
         let subflows = self.sources[index].subflows.clone();

@@ -36,7 +36,7 @@ use source::{FlowState, Source, Subflow};
 use view::Parts;
 
 pub use build::SimulationError;
-pub use result::{FlowResult, LinkResult, RunResult, Series, SubflowResult};
+pub use result::{FlowResult, LinkResult, RunResult, Series, SubflowResult, TransferResult};
 
 /// So many events are handled between two looks at the stop flag.
 const BATCH: u32 = 1 << 16;
@@ -253,7 +253,8 @@ impl Simulation {
         let mut delivered = source.on_acked(self.now, acked);
         if abandoned > 0 {
             let late = self.outcome.acked.iter();
-            let late = late.filter(|(number, data)| *data && *number < abandoned);
+            let stale = subflow.stale;
+            let late = late.filter(|(number, data)| *data && (stale..abandoned).contains(number));
             delivered += source.on_acked_late(self.now, late.count() as u64);
         }
         subflow.meter.delivered(delivered);
@@ -261,19 +262,13 @@ impl Simulation {
             source.on_lost(lost);
         }
         let more = lost > 0 || source.managed.is_some();
+        let owner = subflow.source as usize;
         if source.finished == Some(self.now) {
-            let owner = subflow.source as usize;
             self.end_meters(owner);
+        } else {
+            self.schedule_again(owner);
         }
         more
-    }
-
-    /// A flow is over: what happens to its subflows from now on doesn't count.
-    #[cold]
-    fn end_meters(&mut self, owner: usize) {
-        for index in self.sources[owner].subflows.clone() {
-            self.subflows[index as usize].meter.end(self.now);
-        }
     }
 
     /// Sees to it that the subflow's timer fires in time.
@@ -324,34 +319,6 @@ impl Simulation {
                 let id = self.recorder_id();
                 self.timers.schedule(next, id);
             }
-        }
-    }
-
-    /// A flow starts, stops, or its application has produced something.
-    fn on_source_timer(&mut self, at: Time, index: usize) {
-        let source = &mut self.sources[index];
-        source.timer = Time::MAX;
-        if source.state == FlowState::Waiting {
-            source.state = FlowState::Active;
-            self.start(index);
-        }
-        let source = &mut self.sources[index];
-        if at >= source.stop {
-            source.state = FlowState::Stopped;
-            source.backlog = 0;
-            self.end_meters(index);
-        }
-        let source = &mut self.sources[index];
-        if source.state == FlowState::Active {
-            let (more, stop) = (source.produce(at), source.stop);
-            if stop < Time::MAX {
-                self.schedule_source(index, stop);
-            }
-            if let Some(more) = more {
-                self.schedule_source(index, more);
-            }
-            self.pump_flow(index);
-            self.manage(index, None, None);
         }
     }
 

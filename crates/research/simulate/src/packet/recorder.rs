@@ -6,7 +6,8 @@ use manyway_scenario::{Experiment, Flow, Measure, SeriesKind};
 use manyway_units::Time;
 
 use super::meter::Tally;
-use super::result::{FlowResult, LinkResult, Series, SubflowResult};
+use super::result::{FlowResult, LinkResult, Series, SubflowResult, TransferResult};
+use crate::alone::Alone;
 
 /// What a level shows the recorder. Subflows are numbered over all flows, in the experiment's
 /// order.
@@ -16,6 +17,9 @@ pub(crate) trait View {
 
     /// A flow as it stands.
     fn flow(&self, index: usize) -> FlowView;
+
+    /// The transfers of a flow that are complete, in the order of time.
+    fn transfers(&self, index: usize) -> &[Transfer];
 
     /// A subflow's counters as of `now`.
     fn read(&mut self, subflow: usize, now: Time) -> (Tally, SenderStats);
@@ -32,6 +36,14 @@ pub(crate) struct FlowView {
     pub(crate) finished: Option<Time>,
     /// Payload bytes in a unit of what its subflows deliver.
     pub(crate) unit: u32,
+}
+
+/// A transfer that is complete.
+#[derive(Debug, Copy, Clone)]
+pub(crate) struct Transfer {
+    pub(crate) bytes: u64,
+    pub(crate) began: Time,
+    pub(crate) ended: Time,
 }
 
 /// What the recorder samples of a subflow.
@@ -58,6 +70,10 @@ pub(crate) struct Recorder {
     links: Vec<LinkRecord>,
     series: Vec<Recording>,
     next_sample: Option<Time>,
+    /// When the run ends.
+    end: Time,
+    /// How long each flow's transfers take at least.
+    alone: Vec<Alone>,
     /// What the measured time really was.
     from: Time,
     until: Time,
@@ -130,6 +146,11 @@ impl Recorder {
             spans: vec![0; measure.spans.len()],
             ..SubflowRecord::default()
         };
+        let topology = &experiment.topology;
+        let alone = experiment
+            .flows
+            .iter()
+            .map(|flow| Alone::of(topology, flow));
         let samples = !measure.series.is_empty() && !measure.interval.is_zero();
         Self {
             link_names: experiment
@@ -149,6 +170,8 @@ impl Recorder {
             links: vec![LinkRecord::default(); links],
             series: series.collect(),
             next_sample: samples.then_some(Time::ZERO + measure.interval),
+            end,
+            alone: alone.collect(),
             from,
             until,
             measure,
@@ -237,6 +260,16 @@ impl Recorder {
                 .since(self.from.max(known.start))
                 .as_secs_f64();
             let measured = self.until.since(self.from).as_secs_f64();
+            let arrives = known.start < known.stop.min(self.end);
+            let transfers = view.transfers(index).iter().map(|transfer| {
+                let took_s = transfer.ended.since(transfer.began).as_secs_f64();
+                TransferResult {
+                    bytes: transfer.bytes,
+                    start_s: transfer.began.as_secs_f64(),
+                    took_s,
+                    slowdown: took_s / self.alone[index].seconds(transfer.bytes),
+                }
+            });
             let mut carried_bps = 0.0;
             let subflows = flow.paths.iter().zip(&mut records).map(|(&path, record)| {
                 let (tally, stats) = record.difference();
@@ -260,7 +293,8 @@ impl Recorder {
                 name: flow.name.clone(),
                 goodput_bps: subflows.iter().map(|subflow| subflow.goodput_bps).sum(),
                 carried_bps,
-                completion_s: known.finished.map(|at| at.since(known.start).as_secs_f64()),
+                start_s: arrives.then(|| known.start.as_secs_f64()),
+                transfers: transfers.collect(),
                 subflows,
             }
         });

@@ -27,11 +27,34 @@ pub struct FlowResult {
     /// The same payload over the whole measured time, bits/s: only such rates of several flows have
     /// a sum.
     pub carried_bps: f64,
-    /// Seconds from the start to the acknowledgement of the last byte; only of finite transfers
-    /// that finished.
-    pub completion_s: Option<f64>,
+    /// Seconds from the beginning of the run to its start; `None` of a flow that would have started
+    /// too late.
+    pub start_s: Option<f64>,
+    /// Transfers that were complete before the end, in the order of time: one at most, but of a
+    /// flow that pauses.
+    pub transfers: Vec<TransferResult>,
     /// Each subflow.
     pub subflows: Vec<SubflowResult>,
+}
+
+impl FlowResult {
+    /// Seconds that its first transfer took, if that was complete.
+    pub fn completion_s(&self) -> Option<f64> {
+        self.transfers.first().map(|transfer| transfer.took_s)
+    }
+}
+
+/// A transfer that was complete.
+#[derive(Debug, Copy, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TransferResult {
+    /// Bytes of payload.
+    pub bytes: u64,
+    /// When it began, seconds from the beginning of the run.
+    pub start_s: f64,
+    /// Seconds from then to the acknowledgement of the last byte.
+    pub took_s: f64,
+    /// `took_s` over the time that it takes alone ([`Alone`](crate::Alone)).
+    pub slowdown: f64,
 }
 
 /// One subflow over the measured time.

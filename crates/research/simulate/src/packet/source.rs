@@ -15,6 +15,8 @@ use super::event_queue::FifoId;
 use super::managed::{Managed, RelayState};
 use super::meter::Meter;
 use super::receiver::Receiver;
+use super::recorder::Transfer;
+use crate::draw::{Drawn, Repeats};
 
 /// More packets than anybody sends.
 const ENDLESS: u64 = u64::MAX / 2;
@@ -29,6 +31,14 @@ pub(super) struct Source {
     pub(super) backlog: u64,
     /// Packets of data not produced by the application yet.
     remaining: u64,
+    /// Bytes of payload that the transfer has.
+    size: u64,
+    /// When the transfer began.
+    began: Time,
+    /// The transfers that are complete.
+    pub(super) transfers: Vec<Transfer>,
+    /// What it does after each, if it doesn't end.
+    repeats: Option<Box<Pausing>>,
     /// The application's time for one packet, ns; 0 for as fast as possible.
     production: f64,
     produced: u64,
@@ -54,6 +64,14 @@ pub(super) struct Source {
     pub(super) managed: Option<Box<Managed>>,
 }
 
+/// A source that goes on after a pause.
+#[derive(Debug)]
+struct Pausing {
+    repeats: Repeats,
+    /// When the next transfer begins, and its bytes, once the last one is over.
+    next: Option<(Time, u64)>,
+}
+
 /// Where a source is in its life.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub(super) enum FlowState {
@@ -61,6 +79,11 @@ pub(super) enum FlowState {
     Active,
     /// Sends nothing new, and lost data not again.
     Stopped,
+}
+
+/// Packets for so many bytes of payload; at least one.
+fn packets_of(bytes: u64, payload: u32) -> u64 {
+    bytes.div_ceil(u64::from(payload)).max(1)
 }
 
 /// One path of a flow.
@@ -76,6 +99,8 @@ pub(super) struct Subflow {
     pub(super) marks: u64,
     /// Packets below this number were given up on this path: their data was sent again elsewhere.
     pub(super) abandoned: u64,
+    /// Packets below this number are of a transfer that is over.
+    pub(super) stale: u64,
     pub(super) egress: Egress,
     /// Where acknowledgements are held back or may be lost.
     pub(super) receiver: Option<Box<Receiver>>,
@@ -106,13 +131,14 @@ impl Source {
     pub(super) fn new(
         flow: &Flow,
         subflows: Range<u32>,
-        start: Time,
+        drawn: Drawn,
         seed: u64,
     ) -> Result<Self, InvalidManagerConfig> {
         let payload = flow.sender.packet_size.saturating_sub(flow.headers).max(1);
-        let packets = flow
-            .size
-            .map(|bytes| bytes.div_ceil(u64::from(payload)).max(1));
+        let Drawn { start, size, next } = drawn;
+        // Of what is never sent again, nobody knows when it has arrived.
+        let finite = size.is_some() && !flow.unresponsive;
+        let packets = size.map(|bytes| packets_of(bytes, payload));
         let production = flow.rate.map_or(0.0, |rate| {
             f64::from(payload) / rate.bytes_per_sec().max(1e-3) * 1e9
         });
@@ -122,13 +148,22 @@ impl Source {
             subflows,
             backlog: 0,
             remaining: packets.unwrap_or(ENDLESS),
+            size: size.unwrap_or(0),
+            began: start,
+            transfers: Vec::new(),
+            repeats: next.map(|repeats| {
+                Box::new(Pausing {
+                    repeats,
+                    next: None,
+                })
+            }),
             production,
             produced: 0,
-            finite: packets.is_some(),
+            finite,
             unresponsive: flow.unresponsive,
-            plain: packets.is_none() && managed.is_none(),
+            plain: !finite && managed.is_none(),
             payload,
-            open: packets.unwrap_or(0),
+            open: packets.filter(|_| finite).unwrap_or(0),
             copies: 0,
             state: FlowState::Waiting,
             start,
@@ -151,17 +186,57 @@ impl Source {
             self.backlog += std::mem::take(&mut self.remaining);
             return None;
         }
-        let elapsed = now.since(self.start).as_nanos() as f64;
+        let elapsed = now.since(self.began).as_nanos() as f64;
         // The first packet is there at once.
         let due = (elapsed / self.production) as u64 + 1;
         let more = due.saturating_sub(self.produced).min(self.remaining);
         self.produced += more;
         self.remaining -= more;
         self.backlog += more;
-        (self.remaining > 0).then(|| {
-            let next = (self.produced as f64 * self.production).ceil();
-            (self.start + Duration::from_nanos(next as u64)).max(now + Duration::from_nanos(1))
-        })
+        let next = (self.produced as f64 * self.production).ceil();
+        let next = self.began + Duration::from_nanos(next as u64);
+        if self.remaining == 0 {
+            // Nobody hears when the last packet arrives: its time is over when another would come.
+            if self.unresponsive && more > 0 {
+                self.pause(next);
+            }
+            return None;
+        }
+        Some(next.max(now + Duration::from_nanos(1)))
+    }
+
+    /// A transfer is over at `now`: the next one begins after a pause, if there is one.
+    fn pause(&mut self, now: Time) {
+        if let Some(pausing) = &mut self.repeats {
+            let (pause, bytes) = pausing.repeats.draw();
+            pausing.next = Some((now + pause, bytes));
+        }
+    }
+
+    /// When it goes on, while it pauses.
+    #[inline]
+    pub(super) fn resumes(&self) -> Option<Time> {
+        let pausing = self.repeats.as_ref()?;
+        pausing.next.map(|(at, _)| at)
+    }
+
+    /// Begins the next transfer if its pause is over at `now`; whether it does.
+    pub(super) fn begins_again(&mut self, now: Time) -> bool {
+        let Some(pausing) = &mut self.repeats else {
+            return false;
+        };
+        let Some((_, bytes)) = pausing.next.take_if(|(at, _)| *at <= now) else {
+            return false;
+        };
+        let packets = packets_of(bytes, self.payload);
+        self.size = bytes;
+        self.began = now;
+        self.produced = 0;
+        self.remaining = packets;
+        self.backlog = 0;
+        self.copies = 0;
+        self.open = if self.finite { packets } else { 0 };
+        true
     }
 
     /// Whether data is kept off paths whose acknowledgements don't come: a transfer wants to end,
@@ -215,8 +290,16 @@ impl Source {
     fn on_arrived(&mut self, now: Time, packets: u64) -> u64 {
         let packets = packets.min(self.open);
         self.open -= packets;
-        if self.open == 0 && self.finished.is_none() {
-            self.finished = Some(now);
+        if self.open == 0 && packets > 0 {
+            self.transfers.push(Transfer {
+                bytes: self.size,
+                began: self.began,
+                ended: now,
+            });
+            match self.repeats {
+                Some(_) => self.pause(now),
+                None => self.finished = Some(now),
+            }
         }
         packets
     }

@@ -5,7 +5,7 @@ use manyway_network::Link;
 use manyway_units::Time;
 
 use super::meter::Tally;
-use super::recorder::{FlowView, SubflowView, View};
+use super::recorder::{FlowView, SubflowView, Transfer, View};
 use super::source::{Source, Subflow};
 
 /// The parts of a run that are measured.
@@ -28,6 +28,10 @@ impl View for Parts<'_> {
             finished: source.finished,
             unit: source.payload,
         }
+    }
+
+    fn transfers(&self, index: usize) -> &[Transfer] {
+        &self.sources[index].transfers
     }
 
     fn read(&mut self, subflow: usize, now: Time) -> (Tally, SenderStats) {

@@ -123,7 +123,7 @@ const TABLES: [Table; 9] = [
     Table {
         file: "sizes",
         level: Level::Packet,
-        measure: |_, result| vec![result.flows[0].completion_s.unwrap_or(f64::NAN)],
+        measure: |_, result| vec![result.flows[0].completion_s().unwrap_or(f64::NAN)],
         say: |of| format!("{:.2}", of[0]),
     },
     Table {
@@ -166,7 +166,7 @@ const TABLES: [Table; 9] = [
             let crossing = &result.flows[1..];
             let took = crossing
                 .iter()
-                .map(|flow| flow.completion_s.unwrap_or(f64::NAN));
+                .map(|flow| flow.completion_s().unwrap_or(f64::NAN));
             vec![
                 goodput(result, "main"),
                 took.sum::<f64>() / crossing.len() as f64,

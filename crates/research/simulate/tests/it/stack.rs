@@ -230,15 +230,15 @@ fn transfers_end() {
     let [file, byte, late] = &run.flows[..] else {
         panic!("{:?}", run.flows);
     };
-    let took = file.completion_s.expect("it has ended");
+    let took = file.completion_s().expect("it has ended");
     // 10 MB at 30 Mbps take 2.79 s with their headers.
     assert!((2.8..3.4).contains(&took), "{took}");
     assert_near("bytes", delivered(file, took), 10e6, 1e-9);
     // One round trip for the handshake, one for the byte.
-    let took = byte.completion_s.expect("it has ended");
+    let took = byte.completion_s().expect("it has ended");
     assert!((0.12..0.13).contains(&took), "{took}");
     assert_near("bytes", delivered(byte, took), 1.0, 1e-9);
-    assert_eq!(late.completion_s, None);
+    assert_eq!(late.completion_s(), None);
     assert_near("the last one", late.goodput_bps / 1e6, 9.4, 0.03);
     assert_near("its time", late.subflows[0].open_s, 10.0, 0.01);
 }
@@ -401,7 +401,7 @@ fn files_arrive_in_a_transfer() {
         let flow = format!("[flows.f]\nlaw = \"reno\"\npaths = [\"p0\"]\nsize = \"5 MB\"\n{more}");
         let result = run_sessions(&network(&[(20.0, 25)], "", &flow), 1);
         let flow = &result.flows[0];
-        let took = flow.completion_s.expect("it is over");
+        let took = flow.completion_s().expect("it is over");
         // Up to its end, all of the payload has been read, and nothing else counts.
         let read = flow.goodput_bps * took / 8.0;
         assert!((read / 5e6 - 1.0).abs() < 0.02, "{read} of {more}");

@@ -3,12 +3,13 @@
 
 mod styles;
 mod sweep;
+mod transfers;
 
 #[cfg(test)]
 mod tests;
 
 use manyway_report::{Column, Table};
-use manyway_simulate::batch::{Level, LinkReport, Measured, Report, Results};
+use manyway_simulate::batch::{GroupReport, Level, LinkReport, Measured, Report, Results};
 
 use self::styles::{Styles, Transfers, fractions, means, noted};
 use crate::run::number::Style;
@@ -82,6 +83,8 @@ fn point(measured: &Measured) -> String {
     if !few {
         text.push_str(&members(measured));
     }
+    let groups = measured.groups.iter().map(|group| (Vec::new(), group));
+    text.push_str(&transfers::table(Vec::new(), groups));
     text.push_str(&spans(measured));
     if measured.flows.len() > 1 {
         let jain = Style::plain([1.0], 3).write(measured.jain);
@@ -153,7 +156,7 @@ fn groups(measured: &Measured) -> String {
     let mut table = Table::new(columns);
     for group in shown {
         let mut row = vec![
-            format!("{} × {}", group.count, group.name),
+            format!("{} × {}", came(group), group.name),
             group.law.clone().unwrap_or_default(),
             rate.write(group.goodput_bps),
         ];
@@ -166,8 +169,7 @@ fn groups(measured: &Measured) -> String {
         row.push(Style::percent(1).write(group.share));
         row.push(Style::plain([1.0], 3).write(group.jain));
         if let Some(completed) = group.completed {
-            let all = group.count as f64;
-            row.push(transfers.write(group.completion_s, completed.mean, all));
+            row.push(transfers.write(group.completion_s, completed.mean, flows_of(group)));
             row.push(transfers.time(group.completion_max_s.map(|longest| longest.mean)));
         }
         table.row(row);
@@ -178,6 +180,18 @@ fn groups(measured: &Measured) -> String {
         note.push_str(&format!(" {left_out} more groups are in --json."));
     }
     noted(table, Some(&note))
+}
+
+/// The group's flows; on average, where starts are random.
+fn flows_of(group: &GroupReport) -> f64 {
+    group
+        .started
+        .map_or(group.count as f64, |started| started.mean)
+}
+
+fn came(group: &GroupReport) -> String {
+    let flows = flows_of(group);
+    Style::plain([flows], fractions([flows])).number(flows)
 }
 
 /// The mean subflow of each group over each of its paths.

@@ -6,6 +6,7 @@ use manyway_report::{Column, Table};
 use manyway_simulate::batch::{GroupReport, PointReport};
 
 use super::styles::{Transfers, means, noted};
+use super::{flows_of, transfers};
 use crate::run::number::Style;
 
 /// Number of groups, and of links, that have columns.
@@ -14,7 +15,7 @@ const COLUMNS: usize = 4;
 /// A row for each of the `points`; each should have `repeat` runs.
 pub(super) fn sweep(points: &[PointReport], repeat: u32) -> String {
     let sweep = Sweep::of(points);
-    sweep.overview(repeat) + &sweep.spans()
+    sweep.overview(repeat) + &sweep.transfers() + &sweep.spans()
 }
 
 struct Sweep<'a> {
@@ -121,6 +122,14 @@ impl<'a> Sweep<'a> {
         noted(table, Some(note))
     }
 
+    fn transfers(&self) -> String {
+        let rows = self.points.iter().flat_map(|point| {
+            let groups = self.groups.iter().filter_map(|group| group.at(point));
+            groups.map(|group| (self.settings(point), group))
+        });
+        transfers::table(self.setting_columns(), rows)
+    }
+
     /// The shown groups at all points.
     fn shown(&self) -> impl Iterator<Item = &'a GroupReport> {
         let points = self.points.iter();
@@ -171,6 +180,6 @@ impl<'a> GroupColumn<'a> {
 fn after(transfers: Transfers, group: Option<&GroupReport>) -> String {
     let completed = group.and_then(|group| Some((group, group.completed?)));
     completed.map_or_else(String::new, |(group, completed)| {
-        transfers.write(group.completion_s, completed.mean, group.count as f64)
+        transfers.write(group.completion_s, completed.mean, flows_of(group))
     })
 }

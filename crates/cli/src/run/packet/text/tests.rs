@@ -1,6 +1,6 @@
 use manyway_simulate::batch::{
-    FlowReport, GroupReport, Level, LinkReport, Measured, PointReport, Report, Results, SpanReport,
-    SubflowReport,
+    FlowReport, GroupReport, Level, LinkReport, Measured, Percentiles, PointReport, Report,
+    Results, SpanReport, SubflowReport,
 };
 use manyway_simulate::measure::Estimate;
 
@@ -55,6 +55,11 @@ impl Sample {
         }
     }
 
+    fn percentiles(&self, values: [f64; 3]) -> Percentiles {
+        let [p50, p95, p99] = values.map(|value| self.estimate(value));
+        Percentiles { p50, p95, p99 }
+    }
+
     /// `count` flows like `flow`.
     fn group(&self, law: &str, count: u64, flow: &FlowReport) -> GroupReport {
         let share = flow.share.map(|share| share.mean * count as f64);
@@ -62,6 +67,7 @@ impl Sample {
         GroupReport {
             name: flow.group.clone(),
             count,
+            started: None,
             law: Some(law.to_owned()),
             goodput_bps: flow.goodput_bps,
             goodput_min_bps: self.estimate(goodput * 0.75),
@@ -77,6 +83,11 @@ impl Sample {
             completion_max_s: flow
                 .completion_s
                 .map(|time| self.estimate(time.mean * 1.25)),
+            completion_percentiles_s: flow
+                .completion_s
+                .map(|time| self.percentiles([time.mean, time.mean * 1.1, time.mean * 1.2])),
+            slowdown: flow.completion_s.map(|_| self.estimate(2.3)),
+            slowdown_percentiles: flow.completion_s.map(|_| self.percentiles([2.0, 3.1, 4.4])),
             spans: Vec::new(),
             subflows: flow.subflows.clone(),
         }

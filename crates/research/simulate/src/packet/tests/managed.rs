@@ -143,12 +143,12 @@ fn a_transfer_survives_its_relays() {
                 back.map(|back| back + later),
             );
         }
-        transfer.size = Some(12_000_000);
+        transfer.size = Some(12_000_000.into());
         transfer.jitter = MS;
         let result = run(&experiment(topology, vec![transfer], 120), seed);
         let flow = &result.flows[0];
         let seconds = flow
-            .completion_s
+            .completion_s()
             .unwrap_or_else(|| panic!("{down} {back:?}: {flow:?}"));
         let delivered = flow.goodput_bps * seconds / 8.0;
         assert!(

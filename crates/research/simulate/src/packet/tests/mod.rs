@@ -5,11 +5,12 @@ use manyway_control::LawSpec;
 use manyway_control::{Options, SenderConfig, SlowStartKind};
 use manyway_network::{Limit, LinkConfig, Loss, NamedLink, PathSpec, Queue, Topology};
 use manyway_scenario::{
-    AckPolicy, Experiment, Flow, Group, Lifetime, Measure, SeriesKind, Session, Span,
+    AckPolicy, Distribution, Experiment, Flow, Group, Lifetime, Measure, SeriesKind, Session, Span,
 };
 use manyway_units::{Rate, Time};
 
 use super::*;
+use crate::draw::Drawn;
 
 mod managed;
 
@@ -53,6 +54,7 @@ fn flow(law: &str, paths: &[usize]) -> Flow {
         start_spread: Duration::ZERO,
         stop: None,
         size: None,
+        pause: None,
         rate: None,
         unresponsive: false,
         headers: 0,
@@ -75,6 +77,15 @@ fn flow(law: &str, paths: &[usize]) -> Flow {
     }
 }
 
+/// What is drawn of a flow with a fixed size that starts at 0.
+fn drawn(flow: &Flow) -> Drawn {
+    Drawn {
+        start: Time::ZERO,
+        size: flow.size.as_ref().and_then(Distribution::fixed),
+        next: None,
+    }
+}
+
 fn experiment(topology: Topology, flows: Vec<Flow>, seconds: u64) -> Experiment {
     Experiment {
         name: "test".to_owned(),
@@ -82,6 +93,7 @@ fn experiment(topology: Topology, flows: Vec<Flow>, seconds: u64) -> Experiment 
         groups: vec![Group {
             name: "all".to_owned(),
             members: 0..flows.len(),
+            stagger: None,
         }],
         flows,
         duration: SECOND * seconds as u32,
@@ -142,14 +154,14 @@ fn one_flow_fills_its_link() {
 fn the_clock_is_exact() {
     // One packet of 12,000 bits at 12 Mbps: 1 ms, then 10 ms there and 10 ms back.
     let mut flow = flow("reno", &[0]);
-    flow.size = Some(1);
+    flow.size = Some(1.into());
     let result = run(&experiment(parallel(&[12.0]), vec![flow.clone()], 1), 1);
-    let seconds = |result: &RunResult| result.flows[0].completion_s.unwrap();
+    let seconds = |result: &RunResult| result.flows[0].completion_s().unwrap();
     // A link is never faster than its rate, so a packet's time is rounded up to a nanosecond.
     let close = |seconds: f64, exact: f64| (0.0..1e-8).contains(&(seconds - exact));
     assert!(close(seconds(&result), 0.021), "{result:?}");
     // Ten packets leave as one window.
-    flow.size = Some(15_000);
+    flow.size = Some(15_000.into());
     let result = run(&experiment(parallel(&[12.0]), vec![flow.clone()], 1), 1);
     assert!(close(seconds(&result), 0.030), "{result:?}");
     // A private link of 120 Mbps and 2 ms in front, 3 ms more behind: each packet takes 0.1 + 2 ms
@@ -165,7 +177,7 @@ fn the_clock_is_exact() {
 fn what_flows_have_carried_adds_up_to_the_link() {
     let mut flows = vec![flow("reno", &[0]); 101];
     for (n, short) in flows.iter_mut().enumerate().skip(1) {
-        short.size = Some(60_000);
+        short.size = Some(60_000.into());
         short.start = Time::from_millis(200 * n as u64);
     }
     let result = run(&experiment(parallel(&[20.0]), flows, 21), 1);
@@ -179,7 +191,7 @@ fn what_flows_have_carried_adds_up_to_the_link() {
     let complete = result
         .flows
         .iter()
-        .filter(|flow| flow.completion_s.is_some());
+        .filter(|flow| flow.completion_s().is_some());
     let sent = complete.count() as f64 * 60_000.0 * 8.0 / 21.0;
     assert!((sent..1.05 * sent).contains(&short), "{short} of {sent}");
 }
@@ -318,7 +330,7 @@ fn nothing_counts_once_a_flow_is_over() {
 #[test]
 fn what_is_measured_from_0_on_includes_the_first_burst() {
     let mut transfer = flow("reno", &[0]);
-    transfer.size = Some(15_000);
+    transfer.size = Some(15_000.into());
     let experiment = experiment(parallel(&[12.0]), vec![transfer], 1);
     for seed in 0..20 {
         let result = run(&experiment, seed);
@@ -330,8 +342,8 @@ fn what_is_measured_from_0_on_includes_the_first_burst() {
 #[test]
 fn data_that_was_given_up_and_arrives_after_all_counts_once() {
     let mut transfer = flow("lia", &[0, 1]);
-    transfer.size = Some(15_000);
-    let mut source = Source::new(&transfer, 0..2, Time::ZERO, 1).unwrap();
+    transfer.size = Some(15_000.into());
+    let mut source = Source::new(&transfer, 0..2, drawn(&transfer), 1).unwrap();
     source.state = FlowState::Active;
     source.produce(Time::ZERO);
     source.backlog -= 3;
@@ -354,9 +366,9 @@ fn nothing_arrives_that_was_not_sent() {
     // One packet of ten is there, is given up on one path, on another, and arrives on both and on a
     // third.
     let mut transfer = flow("lia", &[0, 1, 2]);
-    transfer.size = Some(15_000);
+    transfer.size = Some(15_000.into());
     transfer.rate = Some(Rate::from_mbps(0.1));
-    let mut source = Source::new(&transfer, 0..3, Time::ZERO, 1).unwrap();
+    let mut source = Source::new(&transfer, 0..3, drawn(&transfer), 1).unwrap();
     source.state = FlowState::Active;
     source.produce(Time::ZERO);
     assert_eq!(source.backlog, 1);
@@ -387,10 +399,10 @@ fn a_transfer_over_two_paths_survives_the_loss_of_one() {
         ..Default::default()
     };
     let mut transfer = flow("lia", &[0, 1]);
-    transfer.size = Some(10_000_000);
+    transfer.size = Some(10_000_000.into());
     let result = run(&experiment(topology, vec![transfer], 60), 1);
     // 3 MB pass by the time of the failure at most, the rest takes the other path 4.7 s or more.
-    let seconds = result.flows[0].completion_s.expect("the transfer ends");
+    let seconds = result.flows[0].completion_s().expect("the transfer ends");
     assert!((5.6..8.0).contains(&seconds), "{seconds}");
     // All data was delivered exactly once.
     let delivered: f64 = result.flows[0]

@@ -8,13 +8,13 @@ use manyway_scenario::{Experiment, Flow};
 use manyway_session::{Config, Secrets};
 use manyway_units::Time;
 use manyway_wire::{DATA_HEADER_LEN, Frame, StreamId, TAG_LEN};
+use rand::SeedableRng;
 use rand::rngs::ChaCha20Rng;
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg64Mcg;
 
 use super::flow::{Running, Subflow, Way};
 use super::registry::Registry;
 use super::{Simulation, StackError};
+use crate::draw::{Drawn, draw};
 use crate::events::mix;
 use crate::packet::SimulationError;
 use crate::packet::build::check;
@@ -84,12 +84,10 @@ impl Simulation {
             let link = builder.link(&link.name, &link.config)?;
             builder.links.push(link);
         }
-        let mut starts = Pcg64Mcg::seed_from_u64(mix(seed ^ 0x7374_6172_7473));
         let mut flows = Vec::new();
-        for (index, flow) in experiment.flows.iter().enumerate() {
-            let spread = u64::try_from(flow.start_spread.as_nanos()).unwrap_or(u64::MAX);
-            let start = flow.start + Duration::from_nanos(starts.random_range(0..=spread));
-            flows.push(builder.flow(index, flow, start)?);
+        let drawn = draw(experiment, seed);
+        for ((index, flow), drawn) in experiment.flows.iter().enumerate().zip(drawn) {
+            flows.push(builder.flow(index, flow, drawn)?);
         }
         Ok(Self {
             seed,
@@ -131,18 +129,19 @@ impl Builder<'_> {
         (Ipv4Addr::from(host), 4433).into()
     }
 
-    fn flow(&mut self, index: usize, flow: &Flow, start: Time) -> Result<Running, StackError> {
+    fn flow(&mut self, index: usize, flow: &Flow, drawn: Drawn) -> Result<Running, StackError> {
+        let Drawn { start, size, .. } = drawn;
         let refuse = |problem: String| StackError::Session {
             name: flow.name.clone(),
             problem,
         };
         let config = config(flow, self.experiment.duration);
-        let files = flow.session.files.zip(flow.size);
+        let files = flow.session.files.zip(size);
         let files = files.map(|(count, bytes)| Files { count, bytes });
         let traffic = TrafficConfig {
             sources: match files {
                 Some(_) => Vec::new(),
-                None => vec![Source { bytes: flow.size }],
+                None => vec![Source { bytes: size }],
             },
             files: files.map(FileTraffic::Send),
             pace: flow.rate.map(|rate| Pace {
@@ -209,7 +208,7 @@ impl Builder<'_> {
         }
         let subflows = first..self.subflows.len();
         let hosts = (client, server);
-        let flow = Running::new(flow, hosts, ticket, start, registry);
+        let flow = Running::new(flow, hosts, ticket, (start, size), registry);
         Ok(flow.with_subflows(&self.subflows, subflows))
     }
 

@@ -13,7 +13,7 @@ use manyway_units::Time;
 use super::StackError;
 use super::registry::Registry;
 use crate::packet::meter::{Meter, Tally};
-use crate::packet::recorder::{FlowView, SubflowView, View};
+use crate::packet::recorder::{FlowView, SubflowView, Transfer, View};
 use crate::stack::node::Node;
 use crate::{HostId, SocketId, World};
 
@@ -27,12 +27,15 @@ pub(super) struct Running {
     /// Its subflows' numbers.
     subflows: Range<usize>,
     start: Time,
+    /// Bytes that it transfers, if it ends.
+    size: u64,
     stop: Time,
     /// The client's, from the time at which it began to connect.
     handle: Option<ConnectionHandle>,
     /// It is finished or has stopped: what happens from now on doesn't count.
     over: bool,
-    finished: Option<Time>,
+    /// Its transfer, once that is complete.
+    transfer: Option<Transfer>,
     /// Bytes that the server has read, each once and in order.
     read: u64,
     relays: Registry,
@@ -93,7 +96,7 @@ impl Running {
         flow: &Flow,
         (client, server): (HostId, HostId),
         ticket: Ticket,
-        start: Time,
+        (start, size): (Time, Option<u64>),
         relays: Registry,
     ) -> Self {
         Self {
@@ -103,10 +106,11 @@ impl Running {
             ticket,
             subflows: 0..0,
             start,
+            size: size.unwrap_or(0),
             stop: flow.stop.unwrap_or(Time::MAX),
             handle: None,
             over: false,
-            finished: None,
+            transfer: None,
             read: 0,
             relays,
             ways: BTreeMap::new(),
@@ -217,7 +221,11 @@ impl Running {
         self.read = read;
         let finished = client.traffic().finished().first();
         if let Some(&(at, _)) = finished {
-            self.finished = Some(at);
+            self.transfer = Some(Transfer {
+                bytes: self.size,
+                began: self.start,
+                ended: at,
+            });
             self.over = true;
             subflows.iter_mut().for_each(|subflow| subflow.end(at));
             if let Some(handle) = self.handle {
@@ -354,9 +362,13 @@ impl View for Parts<'_> {
         FlowView {
             start: flow.start,
             stop: flow.stop,
-            finished: flow.finished,
+            finished: flow.transfer.map(|transfer| transfer.ended),
             unit: 1,
         }
+    }
+
+    fn transfers(&self, index: usize) -> &[Transfer] {
+        self.flows[index].transfer.as_slice()
     }
 
     fn read(&mut self, subflow: usize, now: Time) -> (Tally, SenderStats) {

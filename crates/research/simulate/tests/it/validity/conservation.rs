@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use manyway_control::RetransmissionTimeout;
 use manyway_network::{Limit, NamedLink, Timetable};
-use manyway_scenario::{Experiment, Flow};
+use manyway_scenario::{Distribution, Experiment, Flow};
 use manyway_simulate::packet::{FlowResult, RunResult, Simulation, SubflowResult};
 use manyway_units::Time;
 use proptest::prelude::*;
@@ -74,8 +74,9 @@ proptest! {
         let result = run(&experiment, seed);
         for (flow, result) in experiment.flows.iter().zip(&result.flows) {
             check_flow(&experiment, flow, result)?;
-            let Some(size) = flow.size else { continue };
-            let seconds = result.completion_s;
+            let size = flow.size.as_ref().and_then(Distribution::fixed);
+            let Some(size) = size else { continue };
+            let seconds = result.completion_s();
             prop_assert!(seconds.is_some(), "{} is not done: {:?}", flow.name, result);
             let bytes = result.goodput_bps * seconds.unwrap() / 8.0;
             let payload = u64::from(flow.sender.packet_size - flow.headers);
@@ -99,7 +100,7 @@ fn check_flow(
     flow: &Flow,
     result: &FlowResult,
 ) -> Result<(), TestCaseError> {
-    prop_assert!(result.completion_s.is_none() || flow.size.is_some());
+    check_transfers(experiment, flow, result)?;
     let mut capacity = 0.0;
     for (&path, subflow) in flow.paths.iter().zip(&result.subflows) {
         check_subflow(experiment, flow, path, subflow)?;
@@ -120,6 +121,38 @@ fn check_flow(
     check_delivered(experiment, flow, result)
 }
 
+/// Transfers come one after the other, each no faster than alone, and all of each is delivered.
+fn check_transfers(
+    experiment: &Experiment,
+    flow: &Flow,
+    result: &FlowResult,
+) -> Result<(), TestCaseError> {
+    let most = match (&flow.size, &flow.pause) {
+        (None, _) => 0,
+        (Some(_), None) => 1,
+        (Some(_), Some(_)) => usize::MAX,
+    };
+    prop_assert!(result.transfers.len() <= most);
+    let links = &experiment.topology.links;
+    let constant = links
+        .iter()
+        .all(|link| link.config.timetable.changes.is_empty());
+    let mut over = result.start_s.unwrap_or(f64::INFINITY);
+    let mut bytes = 0;
+    for transfer in &result.transfers {
+        prop_assert!(transfer.start_s >= over - 1e-9, "{:?}", result.transfers);
+        prop_assert!(!constant || transfer.slowdown >= 1.0 - 1e-9, "{transfer:?}");
+        over = transfer.start_s + transfer.took_s;
+        bytes += transfer.bytes;
+    }
+    let measured = experiment.measure.until.since(experiment.measure.from);
+    if measured == experiment.duration {
+        let carried = result.carried_bps * measured.as_secs_f64() / 8.0;
+        prop_assert!(carried >= bytes as f64 * (1.0 - 1e-9), "{carried} {bytes}");
+    }
+    Ok(())
+}
+
 /// A flow delivers no more than its application produces, and a subflow no more than it sends and
 /// doesn't lose.
 fn check_delivered(
@@ -133,7 +166,8 @@ fn check_delivered(
     }
     let end = (Time::ZERO + experiment.duration).min(flow.stop.unwrap_or(Time::MAX));
     let seconds = end.since(flow.start).as_secs_f64();
-    let seconds = result.completion_s.unwrap_or(seconds);
+    let completion = result.completion_s().filter(|_| flow.pause.is_none());
+    let seconds = completion.unwrap_or(seconds);
     let payload = f64::from(flow.sender.packet_size - flow.headers) * 8.0;
     let packets = |rate: f64| rate * seconds / payload;
     if let Some(rate) = flow.rate {

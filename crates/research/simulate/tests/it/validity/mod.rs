@@ -3,6 +3,7 @@
 
 mod adaptive;
 mod aqm;
+mod arrivals;
 mod background;
 mod bbr;
 mod conservation;

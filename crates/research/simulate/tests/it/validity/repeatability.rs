@@ -48,7 +48,7 @@ fn bits(result: &RunResult) -> Vec<u64> {
     let mut bits = vec![result.seed, u64::from(result.complete)];
     for flow in &result.flows {
         bits.push(flow.goodput_bps.to_bits());
-        bits.push(flow.completion_s.map_or(0, f64::to_bits));
+        bits.push(flow.completion_s().map_or(0, f64::to_bits));
         for subflow in &flow.subflows {
             bits.extend(subflow.spans_bps.iter().map(|rate| rate.to_bits()));
             bits.extend([

@@ -69,6 +69,7 @@ pub(crate) fn flow(law: &str, paths: &[usize]) -> Flow {
         start_spread: Duration::ZERO,
         stop: None,
         size: None,
+        pause: None,
         rate: None,
         unresponsive: false,
         headers: 0,
@@ -103,6 +104,7 @@ pub(crate) fn experiment(
         groups: vec![Group {
             name: "all".to_owned(),
             members: 0..flows.len(),
+            stagger: None,
         }],
         flows,
         duration: seconds(until),

@@ -10,7 +10,7 @@ use manyway_network::{
     Change, CoDel, Drr, FqCoDel, Late, Limit, LinkConfig, Loss, PathSpec, Pie, Priority, Queue,
     Red, Timetable, Topology,
 };
-use manyway_scenario::{AckPolicy, Experiment, Flow, Lifetime, SeriesKind};
+use manyway_scenario::{AckPolicy, Distribution, Experiment, Flow, Lifetime, SeriesKind};
 use manyway_units::{Rate, Time};
 use proptest::collection::vec;
 use proptest::option;
@@ -67,7 +67,8 @@ pub(super) fn transfers() -> impl Strategy<Value = Experiment> {
                     *first = Lifetime::default();
                 }
                 Flow {
-                    size: Some(size),
+                    size: Some(size.into()),
+                    pause: None,
                     stop: None,
                     ..flow
                 }
@@ -356,7 +357,8 @@ struct Life {
     start: Time,
     start_spread: Duration,
     stop: Option<Time>,
-    size: Option<u64>,
+    size: Option<Distribution>,
+    pause: Option<Distribution>,
     rate: Option<Rate>,
 }
 
@@ -365,17 +367,37 @@ fn life(duration: u64) -> impl Strategy<Value = Life> {
         0..duration / 2 + 1,
         prop_oneof![Just(Duration::ZERO).boxed(), millis(0..1000).boxed()],
         option::weighted(0.3, 1..duration),
-        option::of(1..2_000_000_u64),
+        option::of(size()),
+        option::weighted(0.3, drawn(1e6..1e9)),
         option::weighted(0.3, rate()),
     )
-        .prop_map(|(start, start_spread, stop, size, rate)| Life {
+        .prop_map(|(start, start_spread, stop, size, pause, rate)| Life {
             start: Time::from_millis(start),
             start_spread,
             // Scenarios don't let a flow stop before it starts.
             stop: stop.map(|after| Time::from_millis(start + after)),
+            pause: pause.filter(|_| size.is_some()),
             size,
             rate,
         })
+}
+
+fn size() -> impl Strategy<Value = Distribution> {
+    prop_oneof![
+        2 => (1..2_000_000_u64).prop_map(Into::into),
+        1 => drawn(1.0..1e6),
+    ]
+}
+
+/// With a mean in this range.
+fn drawn(mean: std::ops::Range<f64>) -> impl Strategy<Value = Distribution> {
+    (mean, any::<bool>()).prop_map(|(mean, heavy)| match heavy {
+        true => Distribution::Pareto {
+            scale: mean / 3.0,
+            shape: 1.5,
+        },
+        false => Distribution::Exponential { mean },
+    })
 }
 
 fn lifetimes(duration: u64, paths: usize) -> impl Strategy<Value = Vec<Lifetime>> {
@@ -419,6 +441,8 @@ fn flow(
         .prop_map(
             |(law, options, (paths, lifetimes), life, (sender, ack), wire, headers)| {
                 let (access, extra, jitter, ecn) = wire;
+                // A path manager watches one transfer.
+                let unmanaged = law.path_manager().is_none();
                 let back = access.as_ref().map_or(Duration::ZERO, |link| link.delay);
                 Flow {
                     law,
@@ -431,6 +455,7 @@ fn flow(
                     start_spread: life.start_spread,
                     stop: life.stop,
                     size: life.size,
+                    pause: life.pause.filter(|_| unmanaged),
                     rate: life.rate,
                     headers,
                     jitter,
