@@ -119,6 +119,8 @@ async fn dispatch(screen: &Screen, cli: Cli) -> anyhow::Result<()> {
         #[cfg(feature = "research")]
         Command::Run(args) => run::run(screen, args).await,
         #[cfg(feature = "research")]
+        Command::Merge(args) => run::merge(screen, args).await,
+        #[cfg(feature = "research")]
         Command::Compare(args) => run::compare(screen, args).await,
         #[cfg(feature = "research")]
         Command::Scenario(args) => scenario::run(screen, args),
@@ -134,6 +136,7 @@ async fn dispatch(screen: &Screen, cli: Cli) -> anyhow::Result<()> {
         Command::Reproduce(args) => reproduce::run(screen, args).await,
         #[cfg(not(feature = "research"))]
         Command::Run(_)
+        | Command::Merge(_)
         | Command::Compare(_)
         | Command::Scenario(_)
         | Command::Testbed(_)

@@ -73,7 +73,8 @@ pub(crate) use selection::{ChoiceName, ReselectName};
 pub(crate) use shell::{CompletionsArgs, ManArgs, Shell};
 #[cfg(feature = "research")]
 pub(crate) use simulation::{
-    Assignments, CompareArgs, ExperimentArgs, Level, RunArgs, ScenarioArgs, ScenarioCommand,
+    Assignments, CompareArgs, ExperimentArgs, Level, MergeArgs, RunArgs, ScenarioArgs,
+    ScenarioCommand,
 };
 #[cfg(feature = "research")]
 pub(crate) use testbed::{
@@ -197,6 +198,11 @@ pub(crate) enum Command {
     #[command(hide = true, disable_help_flag = true)]
     Run(LeftOutArgs),
     #[cfg(feature = "research")]
+    Merge(MergeArgs),
+    #[cfg(not(feature = "research"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Merge(LeftOutArgs),
+    #[cfg(feature = "research")]
     Compare(CompareArgs),
     #[cfg(not(feature = "research"))]
     #[command(hide = true, disable_help_flag = true)]
@@ -304,6 +310,7 @@ mod tests {
             "laws",
             "demo",
             "run",
+            "merge",
             "compare",
             "scenario",
             "criteria",

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
+use manyway_simulate::batch::Shard;
 
 /// Run a scenario: a network, its flows and measurements, from a file
 ///
@@ -29,6 +30,11 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) experiment: ExperimentArgs,
 
+    /// Carry out only each N-th run, from the K-th on, and keep the results in a file in the
+    /// directory of `--out`, for `manyway merge`
+    #[arg(long, value_name = "K/N", value_parser = crate::run::parse_shard)]
+    pub(crate) shard: Option<Shard>,
+
     /// Write the series of every repetition to series.csv, not only of each point's first
     #[arg(long, help_heading = "Output")]
     pub(crate) keep_series: bool,
@@ -36,6 +42,27 @@ pub(crate) struct RunArgs {
     /// Print the JSON schema of that object and exit
     #[arg(long, help_heading = "Output")]
     pub(crate) schema: bool,
+}
+
+/// Put the results of a scenario's shards together
+///
+/// `manyway run --shard K/N --out DIR` carries out a part of a scenario's runs, and a machine or a
+/// job of a cluster for each K does all of them. The merged results are those of one `manyway run`,
+/// bit for bit.
+#[derive(Debug, Args)]
+#[command(after_help = MERGE_EXAMPLES)]
+pub(crate) struct MergeArgs {
+    /// Directories with the shards' files; run this where the shards ran, with the same scenario
+    #[arg(value_name = "DIR", required = true)]
+    pub(crate) dirs: Vec<PathBuf>,
+
+    /// Directory for the results: result.json, tables as CSV, and plots
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Print the result as one JSON object on standard output
+    #[arg(long, help_heading = "Output")]
+    pub(crate) json: bool,
 }
 
 /// Compare the results of several models for one scenario
@@ -110,6 +137,11 @@ Examples:
   manyway run scenarios/balia/table3.toml --level fluid
   manyway run scenarios/overlay/fig3.toml --level flow
   manyway compare scenarios/examples/wifi-5g.toml";
+
+const MERGE_EXAMPLES: &str = "\
+Examples:
+  seq 8 | xargs -P 8 -I K manyway run sweep.toml --shard K/8 --out shards
+  manyway merge shards --out results";
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:

@@ -185,7 +185,7 @@ pub(super) fn number(value: f64) -> String {
 }
 
 /// A file beside its final place. What a crash leaves of one begins with `.manyway-`.
-fn temporary(dir: &Path) -> io::Result<NamedTempFile> {
+pub(super) fn temporary(dir: &Path) -> io::Result<NamedTempFile> {
     tempfile::Builder::new()
         .prefix(".manyway-")
         // As any other file: what the umask leaves of this.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use manyway_scenario::Scenario;
-use manyway_simulate::batch::{Control, Object};
+use manyway_simulate::batch::{Control, Object, Shard};
 use serde::Serialize;
 
 use super::folder::{Folder, Sheet};
@@ -27,6 +27,8 @@ pub(super) struct Request<'a> {
     pub(super) levels: Vec<Asked>,
     /// Write the series of all repetitions.
     pub(super) keep_series: bool,
+    /// The part of the runs to carry out.
+    pub(super) shard: Shard,
     /// The file with all assignments made to it.
     pub(super) scenario: Scenario,
 }
@@ -43,6 +45,9 @@ impl Request<'_> {
 pub(super) trait Level: Sized + Send + 'static {
     /// What it makes of the runs.
     type Report: Report + Send;
+
+    /// Whether it fills tables in the folder of `--out`, which gets the report, too.
+    const TABLES: bool = true;
 
     /// Checks the request; nothing has been written at this time.
     ///
@@ -90,9 +95,18 @@ pub(super) async fn carry_out<L: Level>(
     screen: &Screen,
     request: Request<'_>,
 ) -> anyhow::Result<()> {
-    let (json, out) = (request.args.json, request.args.out.as_deref());
-    let level = L::prepare(request)?;
-    let mut folder = match out {
+    let args = request.args;
+    carry_on(screen, args, L::prepare(request)?).await
+}
+
+/// Carries a prepared level out and tells what came of it.
+pub(super) async fn carry_on<L: Level>(
+    screen: &Screen,
+    args: &ExperimentArgs,
+    level: L,
+) -> anyhow::Result<()> {
+    let (json, out) = (args.json, args.out.as_deref());
+    let mut folder = match out.filter(|_| L::TABLES) {
         Some(dir) => Some(Folder::create(dir, &level.sheets())?),
         None => None,
     };

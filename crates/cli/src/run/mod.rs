@@ -19,20 +19,23 @@ mod overlay;
 mod packet;
 mod plots;
 mod progress;
+mod shards;
 
 use std::path::Path;
 
 use manyway_scenario::{Scenario, ScenarioError};
-use manyway_simulate::batch;
+use manyway_simulate::batch::{self, Shard};
 
-use self::level::{Request, carry_out};
-use crate::args::{CompareArgs, ExperimentArgs, Level, RunArgs};
+use self::level::{Request, carry_on, carry_out};
+use crate::args::{CompareArgs, ExperimentArgs, Level, MergeArgs, RunArgs};
 use crate::exit::usage;
 use crate::scenario;
 use crate::screen::Screen;
 use crate::summary::print_pretty;
 #[cfg(target_os = "linux")]
 use crate::testbed::isolation::{self, Ending};
+
+pub(crate) use self::shards::parse as parse_shard;
 
 /// How long live runs may take to end after Ctrl-C.
 #[cfg(target_os = "linux")]
@@ -45,10 +48,17 @@ pub(crate) async fn run(screen: &Screen, args: RunArgs) -> anyhow::Result<()> {
     };
     let request = Request {
         keep_series: args.keep_series,
+        shard: args.shard.unwrap_or_default(),
         ..request(file, &args.experiment, vec![args.level])?
     };
+    if args.shard.is_some() && !request.scenario.is_overlay() {
+        return carry_out::<shards::ShardOf>(screen, request).await;
+    }
     let shown = file.display();
     match (request.scenario.is_overlay(), args.level) {
+        (true, _) if args.shard.is_some() => Err(usage(format!(
+            "{shown} has an [overlay], which runs in one piece: leave --shard out"
+        ))),
         (true, Level::Flow | Level::Packet) => carry_out::<overlay::Overlay>(screen, request).await,
         (true, _) => Err(usage(format!(
             "{shown} has an [overlay], which runs with --level flow or --level packet, one at a \
@@ -64,6 +74,19 @@ pub(crate) async fn run(screen: &Screen, args: RunArgs) -> anyhow::Result<()> {
         (false, Level::Fluid) => carry_out::<fluid::Fluid>(screen, request).await,
         (false, _) => carry_out::<packet::Packet>(screen, request).await,
     }
+}
+
+/// The shards of a scenario's runs, put together.
+pub(crate) async fn merge(screen: &Screen, args: MergeArgs) -> anyhow::Result<()> {
+    let merge = shards::Merge::open(args)?;
+    let (file, args) = (merge.file().to_owned(), merge.args());
+    let request = Request {
+        keep_series: merge.keeps_series(),
+        ..request(&file, &args, vec![merge.level()])?
+    };
+    let packet = packet::Packet::of(&request)?;
+    merge.check(packet.points())?;
+    carry_on(screen, &args, packet.stored(merge.into_stored())).await
 }
 
 pub(crate) async fn compare(screen: &Screen, args: CompareArgs) -> anyhow::Result<()> {
@@ -116,6 +139,7 @@ fn request<'a>(
         args,
         levels,
         keep_series: false,
+        shard: Shard::default(),
         scenario,
     })
 }

@@ -48,6 +48,7 @@ mod relay_tcp;
 mod reproduce;
 #[cfg(feature = "research")]
 mod run;
+mod shards;
 #[cfg(feature = "research")]
 mod stack;
 #[cfg(all(feature = "research", target_os = "linux"))]

@@ -2,7 +2,7 @@
 
 use include_dir::{Dir, include_dir};
 use manyway_scenario::{Experiment, Point, Scenario};
-use manyway_simulate::batch::{self, BatchError, Control, Job, Level, Plan};
+use manyway_simulate::batch::{self, BatchError, Control, Job, Level, Plan, Shard};
 use manyway_simulate::packet::{RunResult, SimulationError};
 use serde::Serialize;
 
@@ -84,6 +84,7 @@ impl<'a> Source<'a> {
             repeat: runs.repeat,
             threads: threads(),
             keep_series: true,
+            shard: Shard::default(),
         };
         let mut measured: Vec<Vec<T>> = points.iter().map(|_| Vec::new()).collect();
         let sink = |job: &Job, run: &RunResult| {

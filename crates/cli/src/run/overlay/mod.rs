@@ -8,7 +8,9 @@ mod text;
 
 use manyway_fluid::optimum::over_relays;
 use manyway_scenario::{OverlayPoint, Scenario};
-use manyway_simulate::batch::{BatchError, Control, OverlayLevel, OverlayPlan, OverlayReport};
+use manyway_simulate::batch::{
+    BatchError, Control, OverlayLevel, OverlayPlan, OverlayReport, Shard,
+};
 use manyway_simulate::overlay::Setting;
 
 use super::folder::{Folder, Sheet};
@@ -66,6 +68,7 @@ impl Level for Overlay {
             repeat: self.scenario.repeat(),
             threads: self.threads,
             keep_series: self.keep_series,
+            shard: Shard::default(),
         };
         let done = plan.run(optimum, control);
         let done = done.map_err(|error| match error {

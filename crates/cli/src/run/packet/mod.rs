@@ -6,8 +6,10 @@
 mod sheets;
 mod text;
 
+use std::sync::{Mutex, PoisonError};
+
 use manyway_scenario::{Experiment, Point, Scenario};
-use manyway_simulate::batch::{self, BatchError, Control, Job, Plan, Report, Running};
+use manyway_simulate::batch::{self, BatchError, Control, Job, Plan, Report, Running, Shard};
 use manyway_simulate::packet::RunResult;
 use tracing::info;
 
@@ -17,6 +19,7 @@ use super::goodput::Column;
 use super::level::{self, Level, Request};
 use super::naming::setting;
 use super::plots;
+use super::shards::Stored;
 use crate::args;
 use crate::exit::usage;
 use crate::scenario::several;
@@ -29,12 +32,35 @@ pub(super) struct Packet {
     points: Vec<Point>,
     threads: usize,
     keep_series: bool,
+    shard: Shard,
+    /// Results that there are already, in the place of runs.
+    stored: Option<Mutex<Stored>>,
 }
 
 impl Level for Packet {
     type Report = Report;
 
     fn prepare(request: Request<'_>) -> anyhow::Result<Self> {
+        Self::of(&request)
+    }
+
+    fn sheets(&self) -> Vec<Sheet> {
+        Rows::of(&self.points).sheets()
+    }
+
+    fn run(mut self, control: &Control, folder: Option<&mut Folder>) -> anyhow::Result<Report> {
+        let level = self.level;
+        let stored = self.stored.take();
+        self.run_by(control, folder, |experiment, run| match &stored {
+            Some(stored) => stored.lock().unwrap_or_else(PoisonError::into_inner).next(),
+            None => simulated(level, experiment, run),
+        })
+    }
+}
+
+impl Packet {
+    /// What runs at the packet or the stack level.
+    pub(super) fn of(request: &Request<'_>) -> anyhow::Result<Self> {
         let (level, points) = match request.levels[..] {
             [args::Level::Stack] => (batch::Level::Stack, request.scenario.session_points()),
             _ => (batch::Level::Packet, request.scenario.points()),
@@ -44,24 +70,12 @@ impl Level for Packet {
             points: points.map_err(|error| usage(error.to_string()))?,
             threads: request.threads(),
             keep_series: request.keep_series,
-            scenario: request.scenario,
+            shard: request.shard,
+            stored: None,
+            scenario: request.scenario.clone(),
         })
     }
 
-    fn sheets(&self) -> Vec<Sheet> {
-        Rows::of(&self.points).sheets()
-    }
-
-    fn run(self, control: &Control, folder: Option<&mut Folder>) -> anyhow::Result<Report> {
-        let level = self.level;
-        self.run_by(control, folder, |experiment, run| match level {
-            batch::Level::Stack => Ok(batch::stack(experiment, run)?),
-            _ => Ok(batch::packet(experiment, run)?),
-        })
-    }
-}
-
-impl Packet {
     /// What runs at the live level.
     pub(super) fn live(request: Request<'_>) -> anyhow::Result<Self> {
         let points = request.scenario.live_points();
@@ -71,13 +85,43 @@ impl Packet {
             // Runs side by side would take each other's time.
             threads: 1,
             keep_series: request.keep_series,
+            shard: Shard::default(),
+            stored: None,
             scenario: request.scenario,
         })
+    }
+
+    /// The same with results that there are already.
+    pub(super) fn stored(self, stored: Stored) -> Self {
+        Self {
+            // They are read in the order of the runs.
+            threads: 1,
+            stored: Some(Mutex::new(stored)),
+            ..self
+        }
+    }
+
+    /// The scenario's name.
+    pub(super) fn name(&self) -> &str {
+        self.scenario.name()
     }
 
     /// All points.
     pub(super) fn points(&self) -> &[Point] {
         &self.points
+    }
+
+    /// Carries each run out, and hands the results to `sink`, in the order of the runs.
+    pub(super) fn each(
+        &self,
+        control: &Control,
+        mut sink: impl FnMut(&RunResult) -> anyhow::Result<()> + Send,
+    ) -> anyhow::Result<Report> {
+        self.plan(
+            control,
+            |experiment, run| simulated(self.level, experiment, run),
+            |_, run| sink(run),
+        )
     }
 
     /// Has `level` carry each run out.
@@ -87,6 +131,22 @@ impl Packet {
         mut folder: Option<&mut Folder>,
         level: impl Fn(&Experiment, &Running<'_>) -> anyhow::Result<RunResult> + Sync,
     ) -> anyhow::Result<Report> {
+        let rows = Rows::of(&self.points);
+        self.plan(control, level, |job, run| match folder.as_deref_mut() {
+            Some(folder) => {
+                rows.add(folder, job, &self.points[job.point], run)?;
+                draw(folder, job, &self.points, run)
+            }
+            None => Ok(()),
+        })
+    }
+
+    fn plan(
+        &self,
+        control: &Control,
+        level: impl Fn(&Experiment, &Running<'_>) -> anyhow::Result<RunResult> + Sync,
+        mut sink: impl FnMut(&Job, &RunResult) -> anyhow::Result<()> + Send,
+    ) -> anyhow::Result<Report> {
         let plan = Plan {
             scenario: self.scenario.name(),
             level: self.level,
@@ -95,19 +155,13 @@ impl Packet {
             repeat: self.scenario.repeat(),
             threads: self.threads,
             keep_series: self.keep_series,
+            shard: self.shard,
         };
         info!("{}", start_words(plan.jobs(), self.threads));
-        let rows = Rows::of(&self.points);
         let sink = |job: &Job, run: &RunResult| {
-            let point = &self.points[job.point];
-            info!("{}seed {}: done", setting(point), job.seed);
-            match folder.as_deref_mut() {
-                Some(folder) => {
-                    rows.add(folder, job, point, run)?;
-                    draw(folder, job, &self.points, run)
-                }
-                None => Ok(()),
-            }
+            let setting = setting(&self.points[job.point]);
+            info!("{setting}seed {}: done", job.seed);
+            sink(job, run)
         };
         plan.run(level, sink, control).map_err(|error| match error {
             BatchError::Run { job, error } | BatchError::Result { job, error } => {
@@ -117,6 +171,17 @@ impl Packet {
             BatchError::Stopped => anyhow::anyhow!("{}", BatchError::<String>::Stopped),
             BatchError::Threads(error) => error.into(),
         })
+    }
+}
+
+fn simulated(
+    level: batch::Level,
+    experiment: &Experiment,
+    run: &Running<'_>,
+) -> anyhow::Result<RunResult> {
+    match level {
+        batch::Level::Stack => Ok(batch::stack(experiment, run)?),
+        _ => Ok(batch::packet(experiment, run)?),
     }
 }
 

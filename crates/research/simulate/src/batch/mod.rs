@@ -22,7 +22,7 @@ pub use overlay::{
     ControlReport, OverlayDone, OverlayLevel, OverlayPlan, OverlayPointReport, OverlayReport,
     SearchReport,
 };
-pub use plan::{BatchError, Job, Plan};
+pub use plan::{BatchError, Job, Plan, Shard};
 pub use report::{
     FlowReport, GroupReport, Level, LinkReport, Measured, Object, Percentiles, PointReport, Report,
     Results, SpanReport, SubflowReport, schema,

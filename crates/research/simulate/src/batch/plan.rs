@@ -25,6 +25,41 @@ pub struct Plan<'a, P = Point, L = Level> {
     /// Series of all repetitions are handed on; otherwise those of each point's first one, and the
     /// others' are dropped.
     pub keep_series: bool,
+    /// The part of the runs to carry out.
+    pub shard: Shard,
+}
+
+/// A part of a plan's runs: every N-th one. All N parts together are the whole plan.
+#[derive(Debug, Copy, Clone, PartialEq, Eq)]
+pub struct Shard {
+    /// Counted from 0.
+    index: u32,
+    of: u32,
+}
+
+impl Default for Shard {
+    /// The whole plan.
+    fn default() -> Self {
+        Self { index: 0, of: 1 }
+    }
+}
+
+impl Shard {
+    /// Shard `number`, counted from 1, of so many; `None` if there is no such shard.
+    pub fn new(number: u32, of: u32) -> Option<Self> {
+        let index = number.checked_sub(1).filter(|index| *index < of)?;
+        Some(Self { index, of })
+    }
+
+    /// Its number, counted from 1.
+    pub fn number(self) -> u32 {
+        self.index + 1
+    }
+
+    /// How many shards there are.
+    pub fn of(self) -> u32 {
+        self.of
+    }
 }
 
 /// One run of a plan.
@@ -77,13 +112,16 @@ impl<E: fmt::Display> fmt::Display for BatchError<E> {
 impl<E: fmt::Debug + fmt::Display> std::error::Error for BatchError<E> {}
 
 impl<P, L> Plan<'_, P, L> {
-    /// Number of runs.
+    /// Number of runs, of the shard alone.
     pub fn jobs(&self) -> u64 {
-        self.points.len() as u64 * u64::from(self.repeat)
+        let all = self.points.len() as u64 * u64::from(self.repeat);
+        let others = all.saturating_sub(self.shard.index.into());
+        others.div_ceil(self.shard.of.into())
     }
 
     /// The run number `index`: all repetitions of the first point, then of the next.
     pub(super) fn job(&self, index: u64) -> Job {
+        let index = u64::from(self.shard.index) + index * u64::from(self.shard.of);
         let repeat = u64::from(self.repeat.max(1));
         let repetition = (index % repeat) as u32;
         Job {

@@ -193,6 +193,7 @@ fn plan(points: &[Point]) -> Plan<'_> {
         repeat: 4,
         threads: 2,
         keep_series: false,
+        shard: Shard::default(),
     }
 }
 

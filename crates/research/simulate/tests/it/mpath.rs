@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use manyway_scenario::Scenario;
-use manyway_simulate::batch::{self, Control, Job, Level, Plan};
+use manyway_simulate::batch::{self, Control, Job, Level, Plan, Shard};
 use manyway_simulate::packet::RunResult;
 
 /// All results as text, so that not-a-number is equal to itself.
@@ -22,6 +22,7 @@ fn results(threads: usize) -> Vec<String> {
         repeat: 2,
         threads,
         keep_series: true,
+        shard: Shard::default(),
     };
     let mut all = Vec::new();
     let sink = |job: &Job, run: &RunResult| {

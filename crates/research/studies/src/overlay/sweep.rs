@@ -2,7 +2,7 @@
 
 use manyway_fluid::optimum::over_relays;
 use manyway_scenario::OverlayPoint;
-use manyway_simulate::batch::{Control, OverlayDone, OverlayLevel, OverlayPlan};
+use manyway_simulate::batch::{Control, OverlayDone, OverlayLevel, OverlayPlan, Shard};
 use manyway_simulate::overlay::Setting;
 
 use crate::failure::Failure;
@@ -43,6 +43,7 @@ impl Sweep {
             threads: threads(),
             // Where they take little memory.
             keep_series: intervals.sum::<usize>() * repeat as usize <= KEPT,
+            shard: Shard::default(),
         };
         let done = timed(source.scenario, || plan.run(optimum, &Control::new()))?;
         let set = source.set.iter().map(|&assignment| assignment.to_owned());

@@ -2,7 +2,7 @@
 
 use manyway_network::{Limit, LinkConfig, Loss, Queue, Red};
 use manyway_scenario::{AckPolicy, Experiment, Point, SeriesKind};
-use manyway_simulate::batch::{self, Control, Level, Plan};
+use manyway_simulate::batch::{self, Control, Level, Plan, Shard};
 use manyway_simulate::packet::{RunResult, SimulationError};
 use manyway_units::Rate;
 
@@ -92,6 +92,7 @@ fn same_seed_same_bits_on_any_number_of_threads() {
             repeat: 4,
             threads,
             keep_series: true,
+            shard: Shard::default(),
         };
         let mut all = Vec::new();
         let keep = |_: &_, result: &RunResult| {

@@ -1,0 +1,438 @@
+//! `--shard K/N` and `manyway merge`: the runs of a scenario on several machines. A shard carries
+//! out every N-th run and keeps the results in a file; merging hands the results on in the order of
+//! the runs, as if they had been carried out here. So both are the same to the last bit.
+
+use std::fmt::{self, Write as _};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::{Context, bail, ensure};
+use manyway_scenario::Point;
+use manyway_simulate::batch::{Control, Shard};
+use manyway_simulate::packet::RunResult;
+use serde::{Deserialize, Serialize};
+use tempfile::NamedTempFile;
+
+use super::folder::{Folder, Sheet, temporary};
+use super::level::{self, Level, Request};
+use super::packet::Packet;
+use crate::args::{Assignments, ExperimentArgs, Level as Asked, MergeArgs};
+use crate::exit::usage;
+
+/// What the name of a shard's file ends with.
+const EXTENSION: &str = "runs";
+/// Bytes of the first line, at most.
+const MOST_HEADER: u64 = 1 << 20;
+/// Bytes of a result, at most.
+const MOST_RESULT: u32 = 1 << 30;
+/// Bytes of a result's BLAKE3 hash that are kept.
+const HASH: usize = 16;
+
+/// The first line of a shard's file: what was run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Header {
+    /// The program's version.
+    version: String,
+    /// The scenario's file, as the command line named it.
+    scenario: PathBuf,
+    set: Vec<String>,
+    seed: Option<u64>,
+    repeat: Option<u32>,
+    level: String,
+    keep_series: bool,
+    /// A hash of all points, which depends on the files that the scenario names, too.
+    points: String,
+    shard: u32,
+    of: u32,
+}
+
+impl Header {
+    fn of(request: &Request<'_>, shard: Shard, points: &[Point]) -> Self {
+        let args = request.args;
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            scenario: request.file.to_owned(),
+            set: args.assignments.set.clone(),
+            seed: args.seed,
+            repeat: args.repeat,
+            level: name_of(request.levels.first().copied()).to_owned(),
+            keep_series: request.keep_series,
+            points: hash_of(points),
+            shard: shard.number(),
+            of: shard.of(),
+        }
+    }
+
+    /// The same for all shards of a run.
+    fn common(&self) -> Self {
+        Self {
+            shard: 0,
+            ..self.clone()
+        }
+    }
+}
+
+fn name_of(level: Option<Asked>) -> &'static str {
+    match level {
+        Some(Asked::Stack) => "stack",
+        _ => "packet",
+    }
+}
+
+fn hash_of(points: &[Point]) -> String {
+    struct Hashed(blake3::Hasher);
+    impl fmt::Write for Hashed {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            self.0.update(text.as_bytes());
+            Ok(())
+        }
+    }
+    let mut hashed = Hashed(blake3::Hasher::new());
+    // Writing into a hash doesn't fail.
+    let _ = write!(hashed, "{points:?}");
+    hashed.0.finalize().to_hex().to_string()
+}
+
+/// Reads `3/8`.
+pub(crate) fn parse(text: &str) -> Result<Shard, String> {
+    let shard = text.split_once('/').and_then(|(number, of)| {
+        let (number, of) = (u32::from_str(number).ok()?, u32::from_str(of).ok()?);
+        Shard::new(number, of)
+    });
+    shard.ok_or_else(|| "write the shard's number and how many there are, like 3/8".to_owned())
+}
+
+/// A shard of a scenario's runs.
+pub(super) struct ShardOf {
+    packet: Packet,
+    header: Header,
+    dir: PathBuf,
+}
+
+/// What a shard has done.
+#[derive(Debug, Serialize)]
+pub(super) struct Done {
+    scenario: String,
+    shard: u32,
+    of: u32,
+    runs: u64,
+    file: PathBuf,
+}
+
+impl Level for ShardOf {
+    type Report = Done;
+    const TABLES: bool = false;
+
+    fn prepare(request: Request<'_>) -> anyhow::Result<Self> {
+        let shard = request.shard;
+        let Some(dir) = request.args.out.clone() else {
+            return Err(usage(
+                "--shard needs --out DIR, where the shard's file goes",
+            ));
+        };
+        let header = |points: &[Point]| Header::of(&request, shard, points);
+        let (header, packet) = match request.levels[..] {
+            [Asked::Packet | Asked::Stack] => {
+                let packet = Packet::of(&request)?;
+                (header(packet.points()), packet)
+            }
+            _ => return Err(usage("--shard is for the packet and the stack level")),
+        };
+        Ok(Self {
+            packet,
+            header,
+            dir,
+        })
+    }
+
+    fn sheets(&self) -> Vec<Sheet> {
+        Vec::new()
+    }
+
+    fn run(self, control: &Control, _: Option<&mut Folder>) -> anyhow::Result<Done> {
+        let Self {
+            packet,
+            header,
+            dir,
+        } = self;
+        let name = format!("shard-{}-of-{}.{EXTENSION}", header.shard, header.of);
+        let file = dir.join(name);
+        let scenario = packet.name().to_owned();
+        let mut writer = Writer::create(&dir, &header)
+            .with_context(|| format!("can't write into {}", dir.display()))?;
+        let report = packet.each(control, |run| writer.add(run))?;
+        if report.unfinished > 0 {
+            bail!("stopped: a shard is kept when all of its runs are over");
+        }
+        let runs = writer.runs;
+        writer
+            .finish(&file)
+            .with_context(|| format!("can't write {}", file.display()))?;
+        Ok(Done {
+            scenario,
+            shard: header.shard,
+            of: header.of,
+            runs,
+            file,
+        })
+    }
+}
+
+impl level::Report for Done {
+    fn summary(&self) -> String {
+        let Self {
+            scenario,
+            shard,
+            of,
+            runs,
+            file,
+        } = self;
+        let file = file.display();
+        format!("{scenario}: shard {shard} of {of}, with {runs} runs, is in {file}")
+    }
+}
+
+/// Writes a shard's file.
+struct Writer {
+    out: BufWriter<NamedTempFile>,
+    runs: u64,
+}
+
+impl Writer {
+    fn create(dir: &Path, header: &Header) -> io::Result<Self> {
+        std::fs::create_dir_all(dir)?;
+        let mut out = BufWriter::new(temporary(dir)?);
+        serde_json::to_writer(&mut out, header)?;
+        out.write_all(b"\n")?;
+        Ok(Self { out, runs: 0 })
+    }
+
+    fn add(&mut self, run: &RunResult) -> anyhow::Result<()> {
+        let bytes = postcard::to_stdvec(run)?;
+        let len = u32::try_from(bytes.len())
+            .ok()
+            .filter(|len| *len <= MOST_RESULT);
+        let len = len.context("a run's series are larger than a shard's file can keep")?;
+        self.out.write_all(&len.to_le_bytes())?;
+        self.out
+            .write_all(&blake3::hash(&bytes).as_bytes()[..HASH])?;
+        self.out.write_all(&bytes)?;
+        self.runs += 1;
+        Ok(())
+    }
+
+    fn finish(self, file: &Path) -> io::Result<()> {
+        let out = self
+            .out
+            .into_inner()
+            .map_err(io::IntoInnerError::into_error)?;
+        out.persist(file).map(drop).map_err(|error| error.error)
+    }
+}
+
+/// The results of all shards.
+#[derive(Debug)]
+pub(super) struct Stored {
+    shards: Vec<Reader>,
+    /// Number of the run whose result is the next one.
+    next: usize,
+}
+
+/// Reads a shard's file.
+#[derive(Debug)]
+struct Reader {
+    path: PathBuf,
+    header: Header,
+    input: BufReader<File>,
+}
+
+impl Reader {
+    fn open(path: &Path) -> anyhow::Result<Self> {
+        let shown = path.display();
+        let file = File::open(path).with_context(|| format!("can't open {shown}"))?;
+        let mut input = BufReader::new(file);
+        let mut line = Vec::new();
+        input
+            .by_ref()
+            .take(MOST_HEADER)
+            .read_until(b'\n', &mut line)
+            .with_context(|| format!("can't read {shown}"))?;
+        let header: Header = serde_json::from_slice(&line)
+            .ok()
+            .with_context(|| format!("{shown} isn't a shard's file"))?;
+        Ok(Self {
+            path: path.to_owned(),
+            header,
+            input,
+        })
+    }
+
+    fn next(&mut self) -> anyhow::Result<RunResult> {
+        let shown = self.path.display();
+        let damaged = || format!("{shown} is damaged or cut off: run that shard again");
+        let (mut len, mut hash) = ([0; 4], [0; HASH]);
+        self.input.read_exact(&mut len).with_context(damaged)?;
+        self.input.read_exact(&mut hash).with_context(damaged)?;
+        let len = u32::from_le_bytes(len);
+        ensure!(len <= MOST_RESULT, damaged());
+        // What isn't there takes no memory.
+        let mut bytes = Vec::new();
+        self.input
+            .by_ref()
+            .take(len.into())
+            .read_to_end(&mut bytes)
+            .with_context(damaged)?;
+        let is_whole = bytes.len() == len as usize;
+        ensure!(
+            is_whole && blake3::hash(&bytes).as_bytes()[..HASH] == hash,
+            damaged()
+        );
+        postcard::from_bytes(&bytes).ok().with_context(damaged)
+    }
+}
+
+impl Stored {
+    /// The result of the next run, in the order of all.
+    pub(super) fn next(&mut self) -> anyhow::Result<RunResult> {
+        let shard = self.next % self.shards.len();
+        self.next += 1;
+        self.shards[shard].next()
+    }
+}
+
+/// The shards in these directories, with what they were asked for.
+pub(super) struct Merge {
+    header: Header,
+    stored: Stored,
+    out: Option<PathBuf>,
+    json: bool,
+}
+
+impl Merge {
+    pub(super) fn open(args: MergeArgs) -> anyhow::Result<Self> {
+        let mut shards = Vec::new();
+        for dir in &args.dirs {
+            let shown = dir.display();
+            let entries = std::fs::read_dir(dir)
+                .map_err(|error| usage(format!("can't read the directory {shown}: {error}")))?;
+            for entry in entries {
+                let path = entry.with_context(|| format!("can't read {shown}"))?.path();
+                if path
+                    .extension()
+                    .is_some_and(|extension| extension == EXTENSION)
+                {
+                    shards.push(Reader::open(&path)?);
+                }
+            }
+        }
+        shards.sort_by_key(|shard| shard.header.shard);
+        let Some(first) = shards.first() else {
+            return Err(usage(
+                "there is no shard's file (.runs) in these directories: `manyway run --shard K/N \
+                 --out DIR` writes one",
+            ));
+        };
+        let header = first.header.common();
+        if let Some(other) = shards.iter().find(|shard| shard.header.common() != header) {
+            return Err(usage(format!(
+                "{} and {} are not shards of the same runs: another scenario, other options, or \
+                 another version of the program",
+                first.path.display(),
+                other.path.display()
+            )));
+        }
+        for number in 1..=header.of {
+            let count = shards
+                .iter()
+                .filter(|shard| shard.header.shard == number)
+                .count();
+            match count {
+                0 => {
+                    let message = format!(
+                        "shard {number} of {} is missing: run it with --shard {number}/{}",
+                        header.of, header.of
+                    );
+                    return Err(usage(message));
+                }
+                1 => {}
+                _ => return Err(usage(format!("shard {number} is there {count} times"))),
+            }
+        }
+        Ok(Self {
+            header,
+            stored: Stored { shards, next: 0 },
+            out: args.out,
+            json: args.json,
+        })
+    }
+
+    /// What the command line would have been for all runs at once.
+    pub(super) fn args(&self) -> ExperimentArgs {
+        ExperimentArgs {
+            floors: false,
+            seed: self.header.seed,
+            repeat: self.header.repeat,
+            assignments: Assignments {
+                set: self.header.set.clone(),
+            },
+            threads: None,
+            out: self.out.clone(),
+            json: self.json,
+        }
+    }
+
+    pub(super) fn file(&self) -> &Path {
+        &self.header.scenario
+    }
+
+    pub(super) fn level(&self) -> Asked {
+        match self.header.level.as_str() {
+            "stack" => Asked::Stack,
+            _ => Asked::Packet,
+        }
+    }
+
+    pub(super) fn keeps_series(&self) -> bool {
+        self.header.keep_series
+    }
+
+    pub(super) fn into_stored(self) -> Stored {
+        self.stored
+    }
+
+    /// # Errors
+    /// If the scenario isn't what the shards ran.
+    pub(super) fn check(&self, points: &[Point]) -> anyhow::Result<()> {
+        let file = self.header.scenario.display();
+        if self.header.version != env!("CARGO_PKG_VERSION") {
+            let version = &self.header.version;
+            return Err(usage(format!(
+                "manyway {version} ran these shards: merge with it"
+            )));
+        }
+        if self.header.points != hash_of(points) {
+            return Err(usage(format!(
+                "{file} isn't what the shards ran any more, or is another file here: merge in the \
+                 directory in which the shards ran, with the same file"
+            )));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shard_is_written_with_its_number_and_theirs() {
+        let shard = parse("3/8").unwrap();
+        assert_eq!((shard.number(), shard.of()), (3, 8));
+        assert_eq!(parse("1/1").unwrap(), Shard::default());
+        for wrong in ["", "3", "0/8", "9/8", "1/0", "-1/8", "1/8/2", "a/b"] {
+            assert!(parse(wrong).unwrap_err().contains("like 3/8"), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! `manyway run --shard` and `manyway merge` as a cluster's users run them.
+
+use std::fs;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use crate::common::{self, Finished, Running};
+
+/// Three points of two repetitions each, with everything that a run can have.
+const SWEEP: &str = r#"
+name = "in parts"
+duration = "4 s"
+repeat = 2
+[links.a]
+rate = "10 Mbps"
+delay = "10 ms"
+[links.b]
+rate = "5 Mbps"
+delay = "10 ms"
+[paths.a]
+links = ["a"]
+[paths.b]
+links = ["b"]
+[defaults]
+law = "lia"
+jitter = "1 ms"
+[flows.bulk]
+paths = ["a", "b"]
+[flows.short]
+paths = ["a"]
+size = { exponential = "50 kB" }
+stagger = { exponential = "200 ms" }
+[measure]
+from = "1 s"
+interval = "500 ms"
+series = ["rate", "queue"]
+spans = [{ name = "end", from = "3 s", until = "4 s" }]
+[sweep]
+law = ["lia", "balia", "reno"]
+"#;
+
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let place = Self(TempDir::new().unwrap());
+        fs::write(place.path("sweep.toml"), SWEEP).unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn run(&self, arguments: &[&str]) -> Finished {
+        Running(common::manyway(self.0.path(), arguments).spawn().unwrap()).finish()
+    }
+
+    fn shard(&self, shard: &str, more: &[&str]) -> Finished {
+        let arguments = ["run", "sweep.toml", "--shard", shard, "--out", "shards"];
+        self.run(&[&arguments, more].concat())
+    }
+
+    fn refused(&self, arguments: &[&str], message: &str) {
+        let done = self.run(arguments);
+        assert_ne!(done.code, 0);
+        assert!(done.stderr.contains(message), "{}", done.stderr);
+    }
+}
+
+fn files(dir: &Path) -> Vec<(String, Vec<u8>)> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| {
+        let entry = entry.unwrap();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        (name, fs::read(entry.path()).unwrap())
+    });
+    let mut files: Vec<_> = entries.collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn merged_shards_are_the_whole_bit_for_bit() {
+    for level in ["packet", "stack"] {
+        let place = Place::new();
+        let options = ["--level", level, "--keep-series", "--seed", "7"];
+        let whole = ["run", "sweep.toml", "--out", "whole", "--json"];
+        let whole = place.run(&[&whole[..], &options].concat()).ok();
+        // Seven shards of six runs: one has none.
+        for k in 1..=7 {
+            let done = place.shard(&format!("{k}/7"), &options).ok();
+            assert!(
+                done.stderr.contains(&format!("shard {k} of 7")),
+                "{}",
+                done.stderr
+            );
+        }
+        let merged = place
+            .run(&["merge", "shards", "--out", "merged", "--json"])
+            .ok();
+        assert_eq!(merged.stdout, whole.stdout);
+        let (whole, merged) = (files(&place.path("whole")), files(&place.path("merged")));
+        assert!(whole.len() > 10, "{}", whole.len());
+        assert!(whole == merged, "{level}");
+        assert_eq!(files(&place.path("shards")).len(), 7);
+    }
+}
+
+#[test]
+fn shards_that_dont_belong_together_are_refused() {
+    let place = Place::new();
+    place.refused(&["merge", "."], "there is no shard's file");
+    place.refused(&["merge", "nowhere"], "can't read the directory nowhere");
+    place.refused(
+        &["run", "sweep.toml", "--shard", "1/2"],
+        "--shard needs --out DIR",
+    );
+    let live = [
+        "run",
+        "sweep.toml",
+        "--shard",
+        "1/2",
+        "--out",
+        "x",
+        "--level",
+        "fluid",
+    ];
+    place.refused(&live, "for the packet and the stack level");
+    place.shard("1/2", &[]).ok();
+    place.refused(
+        &["merge", "shards"],
+        "shard 2 of 2 is missing: run it with --shard 2/2",
+    );
+    place.shard("2/2", &["--seed", "9"]).ok();
+    place.refused(&["merge", "shards"], "are not shards of the same runs");
+    place.shard("2/2", &[]).ok();
+    place.run(&["merge", "shards"]).ok();
+    place.refused(&["merge", "shards", "shards"], "shard 1 is there 2 times");
+    fs::write(
+        place.path("sweep.toml"),
+        SWEEP.replace("10 Mbps", "11 Mbps"),
+    )
+    .unwrap();
+    place.refused(&["merge", "shards"], "isn't what the shards ran any more");
+}
+
+#[test]
+fn a_damaged_shard_is_told() {
+    let place = Place::new();
+    place.shard("1/1", &[]).ok();
+    let file = place.path("shards/shard-1-of-1.runs");
+    let whole = fs::read(&file).unwrap();
+    let merge = ["merge", "shards", "--out", "merged"];
+    let mut flipped = whole.clone();
+    *flipped.last_mut().unwrap() ^= 1;
+    for damaged in [
+        &flipped,
+        &whole[..whole.len() - 1],
+        &whole[..whole.len() / 2],
+    ] {
+        fs::write(&file, damaged).unwrap();
+        place.refused(&merge, "is damaged or cut off: run that shard again");
+        assert!(!place.path("merged").exists());
+    }
+    fs::write(&file, b"{}\n").unwrap();
+    place.refused(&merge, "isn't a shard's file");
+    fs::write(&file, &whole).unwrap();
+    place.run(&merge).ok();
+}
