@@ -1,10 +1,12 @@
 //! `manyway scenario`, and loading of scenario files with `--set`.
 
+use std::io::Write;
 use std::path::Path;
 
+use manyway_scenario::generate::{Shape, Traffic, generate};
 use manyway_scenario::{Point, Scenario, ScenarioError};
 
-use crate::args::{Assignments, ScenarioArgs, ScenarioCommand};
+use crate::args::{Assignments, GenerateArgs, ScenarioArgs, ScenarioCommand, ShapeArgs};
 use crate::exit::usage;
 use crate::screen::Screen;
 use crate::summary::print_pretty;
@@ -12,6 +14,11 @@ use crate::summary::print_pretty;
 pub(crate) fn run(screen: &Screen, args: ScenarioArgs) -> anyhow::Result<()> {
     match args.command {
         ScenarioCommand::Schema => print_pretty(&manyway_scenario::schema()),
+        ScenarioCommand::Generate(args) => {
+            let text = generate(args.shape.into(), &(&args).into());
+            let text = text.map_err(|error| usage(error.to_string()))?;
+            Ok(std::io::stdout().write_all(text.as_bytes())?)
+        }
         ScenarioCommand::Check(args) => {
             let mut problems = Vec::new();
             for file in &args.files {
@@ -24,6 +31,32 @@ pub(crate) fn run(screen: &Screen, args: ScenarioArgs) -> anyhow::Result<()> {
                 true => Ok(()),
                 false => Err(usage(problems.join("\n"))),
             }
+        }
+    }
+}
+
+impl From<ShapeArgs> for Shape {
+    fn from(shape: ShapeArgs) -> Self {
+        match shape {
+            ShapeArgs::Dumbbell { pairs } => Self::Dumbbell { pairs },
+            ShapeArgs::ParkingLot { hops } => Self::ParkingLot { hops },
+            ShapeArgs::FatTree { ports } => Self::FatTree { ports },
+            ShapeArgs::Waxman { nodes, alpha, beta } => Self::Waxman { nodes, alpha, beta },
+            ShapeArgs::BarabasiAlbert { nodes, links } => Self::BarabasiAlbert { nodes, links },
+        }
+    }
+}
+
+impl From<&GenerateArgs> for Traffic {
+    fn from(args: &GenerateArgs) -> Self {
+        Self {
+            law: args.law.clone(),
+            rate: args.rate,
+            delay: args.delay,
+            duration: args.duration,
+            subflows: args.subflows,
+            flows: args.flows,
+            seed: args.seed,
         }
     }
 }

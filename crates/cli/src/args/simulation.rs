@@ -1,10 +1,13 @@
 //! `run`, `compare` and `scenario`: experiments from scenario files.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
+use manyway::control::LawSpec;
 use manyway_simulate::batch::Shard;
+use manyway_units::{Rate, parse_duration};
 
 /// Run a scenario: a network, its flows and measurements, from a file
 ///
@@ -203,6 +206,93 @@ pub(crate) enum ScenarioCommand {
     Check(CheckArgs),
     /// Print the JSON schema of scenario files, for editors
     Schema,
+    /// Print a scenario with a topology of textbooks and papers
+    #[command(after_help = GENERATE_EXAMPLES)]
+    Generate(GenerateArgs),
+}
+
+const GENERATE_EXAMPLES: &str = "\
+Examples:
+  manyway scenario generate fat-tree --ports 8 --subflows 8 > fat-tree.toml
+  manyway scenario generate waxman --nodes 100 --flows 50 --seed 7 > waxman.toml";
+
+#[derive(Debug, Args)]
+pub(crate) struct GenerateArgs {
+    #[command(subcommand)]
+    pub(crate) shape: ShapeArgs,
+
+    /// Congestion-control law of all flows
+    #[arg(long, value_name = "LAW", default_value = "lia", global = true)]
+    pub(crate) law: LawSpec,
+
+    /// Rate of the bottleneck, or of every link
+    #[arg(long, value_name = "RATE", default_value = "100 Mbps", global = true)]
+    pub(crate) rate: Rate,
+
+    /// One-way delay of each link; of a waxman graph's diagonal
+    #[arg(long, value_name = "TIME", default_value = "1 ms", value_parser = parse_duration, global = true)]
+    pub(crate) delay: Duration,
+
+    /// Length of a run
+    #[arg(long, value_name = "TIME", default_value = "20 s", value_parser = parse_duration, global = true)]
+    pub(crate) duration: Duration,
+
+    /// Paths of each flow of a fat-tree or a graph, where there are so many
+    #[arg(long, value_name = "N", default_value_t = 1, global = true)]
+    pub(crate) subflows: u32,
+
+    /// Flows of a graph, each between two random nodes
+    #[arg(long, value_name = "N", default_value_t = 20, global = true)]
+    pub(crate) flows: u32,
+
+    /// Seed of everything that is random about the network
+    #[arg(long, value_name = "N", default_value_t = 1, global = true)]
+    pub(crate) seed: u64,
+}
+
+#[derive(Debug, Clone, Copy, Subcommand)]
+pub(crate) enum ShapeArgs {
+    /// Pairs of hosts on either side of one bottleneck
+    Dumbbell {
+        /// Number of pairs
+        #[arg(long, value_name = "N", default_value_t = 10)]
+        pairs: u32,
+    },
+    /// Links in a row: a flow over all of them, and a flow over each
+    ParkingLot {
+        /// Number of links
+        #[arg(long, value_name = "N", default_value_t = 3)]
+        hops: u32,
+    },
+    /// Three layers of switches (Al-Fares et al., 2008); each host sends to another one
+    FatTree {
+        /// Ports of each switch, an even number: 8 ports make 128 hosts
+        #[arg(long, value_name = "N", default_value_t = 4)]
+        ports: u32,
+    },
+    /// Random nodes in a square, connected with probability alpha exp(-distance / (beta diagonal))
+    /// (Waxman, 1988)
+    Waxman {
+        /// Number of nodes
+        #[arg(long, value_name = "N", default_value_t = 50)]
+        nodes: u32,
+        /// More links of any length, up to 1
+        #[arg(long, value_name = "X", default_value_t = 0.4)]
+        alpha: f64,
+        /// More long links, up to 1
+        #[arg(long, value_name = "X", default_value_t = 0.2)]
+        beta: f64,
+    },
+    /// A graph that grows by nodes, which prefer neighbours with many links (Barabási and Albert,
+    /// 1999)
+    BarabasiAlbert {
+        /// Number of nodes
+        #[arg(long, value_name = "N", default_value_t = 50)]
+        nodes: u32,
+        /// Links of each new node
+        #[arg(long, value_name = "N", default_value_t = 2)]
+        links: u32,
+    },
 }
 
 #[derive(Debug, Args)]

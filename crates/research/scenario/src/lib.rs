@@ -14,6 +14,7 @@ mod distribution;
 mod experiment;
 mod fault;
 pub mod file;
+pub mod generate;
 mod kernel;
 mod overlay;
 mod problem;
