@@ -13,12 +13,13 @@ use manyway::{
     CarrierKind, Connection, Endpoint, PathPair, PathProblem, PathStats, ProblemKind, Ticket,
 };
 use manyway_os::udp::{RECEIVE_BUFFER, SEND_BUFFER, udp_socket};
+use manyway_registry::client::ClientError;
 use manyway_units::ByteSize;
 
 use crate::args::DoctorArgs;
 use crate::close::{ClosedByPeer, DONE};
 use crate::diagnosis::NoAnswer;
-use crate::exit::{Stop, usage, words};
+use crate::exit::{Interrupted, Stop, usage, words};
 use crate::relays::RelaySources;
 use crate::screen::Screen;
 use crate::ticket::Invitation;
@@ -49,12 +50,7 @@ pub(crate) async fn run(screen: &Screen, args: DoctorArgs) -> anyhow::Result<()>
             listener(&mut report, &endpoint, &mut sources, ticket, &stop).await?;
         } else {
             interfaces(&mut report, &endpoint).await?;
-            if !args.relays.registry.is_empty() {
-                match sources.open(None, &stop).await {
-                    Ok(_) => report.fine(Kind::Registry, "the registry answers and knows you"),
-                    Err(error) => report.problem(Kind::Registry, words(&error)),
-                }
-            }
+            registry(&mut report, &mut sources, &stop).await?;
         }
         relays::check(&mut report, &args.network, sources.via()).await
     };
@@ -62,6 +58,27 @@ pub(crate) async fn run(screen: &Screen, args: DoctorArgs) -> anyhow::Result<()>
     endpoint.close().await;
     result?;
     report.show(screen, args.json)
+}
+
+/// Whether the registry answers, and accepts the token.
+async fn registry(
+    report: &mut Report,
+    sources: &mut RelaySources,
+    stop: &Stop,
+) -> anyhow::Result<()> {
+    match sources.check_registry(stop).await {
+        Ok(true) => report.fine(Kind::Registry, "the registry answers and knows you"),
+        Ok(false) => {}
+        Err(error) if error.is::<Interrupted>() => return Err(error),
+        Err(error) => {
+            let mut text = words(&error);
+            if let Some(ClientError::Unreachable { .. }) = error.downcast_ref() {
+                text += ". Check its URL, that it runs, and that no firewall closes its TCP port.";
+            }
+            report.problem(Kind::Registry, text);
+        }
+    }
+    Ok(())
 }
 
 /// The sizes that the system gives to UDP sockets.
@@ -163,9 +180,7 @@ async fn listener(
     ticket: &Ticket,
     stop: &Stop,
 ) -> anyhow::Result<()> {
-    if let Err(error) = sources.open(None, stop).await {
-        report.problem(Kind::Registry, words(&error));
-    }
+    registry(report, sources, stop).await?;
     let dialled = sources.dial(endpoint, ticket, stop).await;
     let (connection, _tasks) = match dialled {
         Ok(dialled) => dialled,

@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 
 use manyway::relay::{MAX_TICKET_RELAYS, RelayId, RelayTicket};
 use manyway::{Carriers, ConnectError, Connection, Endpoint, RelayAddress, Ticket};
-use manyway_registry::client::Grant;
+use manyway_registry::client::{ClientError, Grant};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -100,8 +100,34 @@ impl RelaySources {
         Ok(ticket)
     }
 
-    /// Enrols at the registry, so that a token that it refuses fails at once.
+    /// Enrols at the registry, so that a token that it refuses fails at once. One that doesn't
+    /// answer is told.
     async fn enrol(&mut self, stop: &Stop) -> anyhow::Result<()> {
+        if let Some((mut registry, enrolled)) = self.try_to_enrol(stop).await? {
+            registry.tolerate_outage(&self.screen, enrolled)?;
+            self.registry = Some(registry);
+        }
+        Ok(())
+    }
+
+    /// Enrols at the registry, if there is one. Returns whether there is.
+    ///
+    /// # Errors
+    /// The registry doesn't answer, or refuses.
+    pub(crate) async fn check_registry(&mut self, stop: &Stop) -> anyhow::Result<bool> {
+        let Some((registry, enrolled)) = self.try_to_enrol(stop).await? else {
+            return Ok(false);
+        };
+        enrolled?;
+        self.registry = Some(registry);
+        Ok(true)
+    }
+
+    /// The registry, if there is one, and what it says to our token.
+    async fn try_to_enrol(
+        &self,
+        stop: &Stop,
+    ) -> anyhow::Result<Option<(RegistryRelays, Result<(), ClientError>)>> {
         if !self.args.registry.is_empty() && self.args.token_file.is_none() && self.grant.is_none()
         {
             return Err(usage(
@@ -113,15 +139,13 @@ impl RelaySources {
         let Some(mut registry) =
             client.map(|(client, _)| RegistryRelays::new(client, self.args.relays, self.carrier))
         else {
-            return Ok(());
+            return Ok(None);
         };
         let enrolled = tokio::select! {
             enrolled = registry.enrol() => enrolled,
             () = stop.requested() => return Err(Interrupted.into()),
         };
-        registry.tolerate_outage(&self.screen, enrolled)?;
-        self.registry = Some(registry);
-        Ok(())
+        Ok(Some((registry, enrolled)))
     }
 
     /// Checks that every relay of `--via` comes with access, which the initiator needs.

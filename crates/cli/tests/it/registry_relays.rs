@@ -119,3 +119,45 @@ fn a_registry_that_is_away_is_told_once_and_a_wrong_token_ends_it() {
     assert_eq!(told, 1, "{ended:?}");
     transfer.check(receiver);
 }
+
+#[test]
+fn the_doctor_tells_a_registry_that_answers_from_one_that_is_dead() {
+    let transfer = Transfer::new(1);
+    let network = Network::start(&transfer, 0);
+    let doctor = |more: &[&str]| {
+        let line = ["doctor", "--path", "127.0.0.1"];
+        let mut command = manyway(transfer.path(), &line);
+        command.args(network.options()).args(more);
+        Running(command.spawn().unwrap()).finish()
+    };
+    let found = |report: &Value| -> Vec<(bool, String)> {
+        let checks = report["checks"].as_array().unwrap().iter();
+        let checks = checks.filter(|check| check["kind"] == "registry");
+        let words = |check: &Value| check["message"].as_str().unwrap().to_owned();
+        checks
+            .map(|check| (check["ok"] == true, words(check)))
+            .collect()
+    };
+    let alive = found(&doctor(&["--json"]).json());
+    let fine = (true, "the registry answers and knows you".to_owned());
+    assert_eq!(alive, [fine]);
+    network.registry.process.signal("KILL");
+    let dead = eventually("a dead registry", || {
+        let report = doctor(&["--json"]);
+        let found = found(&report.json());
+        (found != alive).then_some((report, found))
+    });
+    let (report, found) = dead;
+    assert_ne!(report.code, 0);
+    assert!(!report.stderr.contains("registry"), "{report:?}");
+    let [(false, words)] = &found[..] else {
+        panic!("{found:?}")
+    };
+    assert!(
+        words.contains("no registry answers") && words.contains("Check its URL"),
+        "{words}"
+    );
+    let told = doctor(&[]).stderr;
+    assert_eq!(told.matches("no registry answers").count(), 1, "{told}");
+    assert!(!told.contains("knows you"), "{told}");
+}
