@@ -3,13 +3,13 @@
 //! What a transfer has moved counts while it runs. No label is the peer's to choose.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use manyway::files::Progress;
 use manyway::{Connection, ConnectionStats};
+use manyway_relay::exposition::Exposition;
 use manyway_relay::server::serve_metrics;
 use manyway_units::printable;
 
@@ -20,6 +20,25 @@ const BUCKETS: [u32; 8] = [1, 5, 15, 60, 300, 1800, 7200, 43200];
 /// Interfaces with counters of their own; those that come later share one.
 const MOST_INTERFACES: usize = 64;
 const OTHER_INTERFACES: &str = "other";
+
+/// Serves what `text` says in Prometheus' text format from now on, and tells the user where.
+///
+/// # Errors
+/// The address can't be bound.
+pub(crate) async fn serve(
+    screen: &Screen,
+    address: SocketAddr,
+    text: impl Fn() -> String + Clone + Send + Sync + 'static,
+) -> anyhow::Result<()> {
+    let (address, serving) = serve_metrics(address, text).await?;
+    screen.say(&format!("Metrics on http://{address}/metrics"));
+    tokio::spawn(async move {
+        if let Err(error) = serving.await {
+            tracing::error!(%error, "the metrics server failed");
+        }
+    });
+    Ok(())
+}
 
 /// All transfers of the command.
 #[derive(Debug, Default)]
@@ -82,13 +101,7 @@ impl Metrics {
     pub(crate) async fn serve(screen: &Screen, address: SocketAddr) -> anyhow::Result<Arc<Self>> {
         let metrics = Arc::<Self>::default();
         let served = metrics.clone();
-        let (address, serve) = serve_metrics(address, move || served.to_prometheus()).await?;
-        screen.say(&format!("Metrics on http://{address}/metrics"));
-        tokio::spawn(async move {
-            if let Err(error) = serve.await {
-                tracing::error!(%error, "the metrics server failed");
-            }
-        });
+        serve(screen, address, move || served.to_prometheus()).await?;
         Ok(metrics)
     }
 
@@ -136,83 +149,49 @@ impl State {
         for running in self.active.values() {
             moved.add(&running.progress, &running.connection.stats());
         }
-        let mut text = Text::default();
-        text.family(
-            "transfers_total",
-            "counter",
-            "Transfers that ended, by result.",
-        );
+        let mut text = Exposition::default();
+        let name = "manyway_transfers_total";
+        text.family(name, "counter", "Transfers that ended, by result.");
         for (result, count) in &self.results {
-            text.sample(
-                "transfers_total",
-                &format!("{{result=\"{result}\"}}"),
-                count,
-            );
+            text.sample(name, &[("result", result)], count);
         }
-        text.family("transfers_active", "gauge", "Transfers under way.");
-        text.sample("transfers_active", "", &self.active.len());
+        let (active, help) = (self.active.len(), "Transfers under way.");
+        text.single("manyway_transfers_active", "gauge", help, active);
         let help = "Content received, without content that existed already.";
-        text.family("transfer_bytes_total", "counter", help);
-        text.sample("transfer_bytes_total", "", &moved.bytes);
-        text.family(
-            "transfer_files_total",
-            "counter",
-            "Files complete and on disk.",
-        );
-        text.sample("transfer_files_total", "", &moved.files);
+        text.single("manyway_transfer_bytes_total", "counter", help, moved.bytes);
+        let help = "Files complete and on disk.";
+        text.single("manyway_transfer_files_total", "counter", help, moved.files);
         let help = "From the connection to the end of the transfer.";
-        text.family("transfer_duration_seconds", "histogram", help);
+        text.family("manyway_transfer_duration_seconds", "histogram", help);
+        let name = "manyway_transfer_duration_seconds_bucket";
         let mut below = 0;
         for (most, count) in BUCKETS.iter().zip(self.durations) {
             below += count;
-            let label = format!("{{le=\"{most}\"}}");
-            text.sample("transfer_duration_seconds_bucket", &label, &below);
+            text.sample(name, &[("le", &most.to_string())], below);
         }
         let all: u64 = self.durations.iter().sum();
-        text.sample("transfer_duration_seconds_bucket", "{le=\"+Inf\"}", &all);
-        text.sample("transfer_duration_seconds_sum", "", &self.seconds);
-        text.sample("transfer_duration_seconds_count", "", &all);
+        text.sample(name, &[("le", "+Inf")], all);
+        text.sample("manyway_transfer_duration_seconds_sum", &[], self.seconds);
+        text.sample("manyway_transfer_duration_seconds_count", &[], all);
         let families = [
             (
-                "interface_received_bytes_total",
+                "manyway_interface_received_bytes_total",
                 "UDP or TCP payload received, by interface.",
             ),
             (
-                "interface_sent_bytes_total",
+                "manyway_interface_sent_bytes_total",
                 "UDP or TCP payload sent, by interface.",
             ),
         ];
         for (way, (name, help)) in families.into_iter().enumerate() {
             text.family(name, "counter", help);
             for (interface, bytes) in &moved.interfaces {
-                let interface = escaped(interface);
-                text.sample(name, &format!("{{interface=\"{interface}\"}}"), &bytes[way]);
+                let interface = printable(interface, 64);
+                text.sample(name, &[("interface", &interface)], bytes[way]);
             }
         }
-        text.0
+        text.into_text()
     }
-}
-
-/// Prometheus' text format.
-#[derive(Default)]
-struct Text(String);
-
-impl Text {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        let name = format!("manyway_{name}");
-        writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}").ok();
-    }
-
-    fn sample(&mut self, name: &str, labels: &str, value: &impl std::fmt::Display) {
-        writeln!(self.0, "manyway_{name}{labels} {value}").ok();
-    }
-}
-
-/// A label's value.
-fn escaped(name: &str) -> String {
-    printable(name, 64)
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
 }
 
 /// A transfer under way. Dropping it is its end.

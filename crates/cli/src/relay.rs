@@ -12,7 +12,6 @@ use manyway_registry::client::{ClientError, Membership, RelayDescriptor, registr
 use manyway_relay::address::{Kind, kind};
 use manyway_relay::server::{
     Handle, Server, ServerConfig, ServerError, StreamConfig, affordable_connections, open_keys,
-    serve_metrics,
 };
 use manyway_relay::{Config, StreamLimits};
 use manyway_wire::relay::{MAX_RELAY_ADDRESSES, RateClass, RelayTicket};
@@ -22,7 +21,7 @@ use crate::access::new_account;
 use crate::args::{RelayArgs, TcpArgs};
 use crate::exit::{Stop, usage};
 use crate::screen::Screen;
-use crate::state;
+use crate::{metrics, state};
 
 /// A leaving relay ends after this long without traffic.
 const IDLE: Duration = Duration::from_secs(2);
@@ -43,13 +42,7 @@ pub(crate) async fn run(screen: &Screen, args: RelayArgs) -> anyhow::Result<()> 
     let handle = server.handle();
     if let Some(address) = args.metrics {
         let counted = handle.clone();
-        let (address, serve) = serve_metrics(address, move || counted.to_prometheus()).await?;
-        screen.say(&format!("Metrics on http://{address}/metrics"));
-        tokio::spawn(async move {
-            if let Err(error) = serve.await {
-                tracing::error!(%error, "the metrics server failed");
-            }
-        });
+        metrics::serve(screen, address, move || counted.to_prometheus()).await?;
     }
     announce(screen, &server, &args);
     if let Some(streams) = server.take_streams() {

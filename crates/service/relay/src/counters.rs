@@ -1,4 +1,4 @@
-use std::fmt::Write;
+use crate::exposition::Exposition;
 
 /// Why a datagram is dropped.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
@@ -100,8 +100,8 @@ impl Counters {
         self.dropped[reason as usize] += 1;
     }
 
-    /// The counters in Prometheus' text format, version 0.0.4.
-    pub fn to_prometheus(&self) -> String {
+    /// Adds the counters.
+    pub fn expose(&self, text: &mut Exposition) {
         let plain = [
             ("received_packets", "Datagrams that came in.", self.received),
             ("received_bytes", "Their bytes.", self.received_bytes),
@@ -122,26 +122,16 @@ impl Counters {
             ("stale", "STALE messages.", self.stale),
             ("reply_bytes", "Bytes of all answers.", self.reply_bytes),
         ];
-        let mut text = String::new();
         for (name, help, value) in plain {
             let name = format!("manyway_relay_{name}_total");
-            writeln!(
-                text,
-                "# HELP {name} {help}\n# TYPE {name} counter\n{name} {value}"
-            )
-            .ok();
+            text.single(&name, "counter", help, value);
         }
         let name = "manyway_relay_dropped_packets_total";
-        writeln!(
-            text,
-            "# HELP {name} Datagrams dropped, by reason.\n# TYPE {name} counter"
-        )
-        .ok();
+        text.family(name, "counter", "Datagrams dropped, by reason.");
         for reason in Reason::ALL {
-            let (label, value) = (reason.name(), self.dropped_for(reason));
-            writeln!(text, "{name}{{reason=\"{label}\"}} {value}").ok();
+            let labels = [("reason", reason.name())];
+            text.sample(name, &labels, self.dropped_for(reason));
         }
-        text
     }
 }
 
@@ -156,7 +146,9 @@ mod tests {
             ..Counters::default()
         };
         counters.drop(Reason::Forged);
-        let text = counters.to_prometheus();
+        let mut text = Exposition::default();
+        counters.expose(&mut text);
+        let text = text.into_text();
         assert!(
             text.contains("\nmanyway_relay_forwarded_packets_total 7\n"),
             "{text}"

@@ -8,6 +8,7 @@
 pub mod address;
 pub mod bucket;
 mod counters;
+pub mod exposition;
 pub mod gate;
 pub mod keys;
 mod listeners;

@@ -1,6 +1,6 @@
-use std::fmt::Write;
-
 use manyway_wire::relay::StreamRefusal;
+
+use crate::exposition::Exposition;
 
 /// Why the relay closes a TCP connection in silence, or why a stream ends.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
@@ -135,9 +135,8 @@ impl StreamCounters {
         self.ended[why as usize] += 1;
     }
 
-    /// The counters in Prometheus' text format, version 0.0.4.
-    pub fn to_prometheus(&self) -> String {
-        let mut text = String::new();
+    /// Adds the counters.
+    pub fn expose(&self, text: &mut Exposition) {
         let plain = [
             (
                 "connections",
@@ -190,29 +189,21 @@ impl StreamCounters {
             ),
         ];
         for (name, kind, help, value) in plain {
-            let name = format!("manyway_relay_tcp_{name}");
-            head(&mut text, &name, help, kind);
-            writeln!(text, "{name} {value}").ok();
+            text.single(&format!("manyway_relay_tcp_{name}"), kind, help, value);
         }
         let name = "manyway_relay_tcp_refused_total";
-        head(&mut text, name, "Requests refused, by reason.", "counter");
+        text.family(name, "counter", "Requests refused, by reason.");
         for reason in StreamRefusal::ALL {
-            let (label, value) = (refusal_name(reason), self.refused_for(reason));
-            writeln!(text, "{name}{{reason=\"{label}\"}} {value}").ok();
+            let labels = [("reason", refusal_name(reason))];
+            text.sample(name, &labels, self.refused_for(reason));
         }
         let name = "manyway_relay_tcp_ended_total";
         let help = "Connections and streams that ended, by reason.";
-        head(&mut text, name, help, "counter");
+        text.family(name, "counter", help);
         for why in Ending::ALL {
-            let (label, value) = (why.name(), self.ended_by(why));
-            writeln!(text, "{name}{{reason=\"{label}\"}} {value}").ok();
+            text.sample(name, &[("reason", why.name())], self.ended_by(why));
         }
-        text
     }
-}
-
-fn head(text: &mut String, name: &str, help: &str, kind: &str) {
-    writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}").ok();
 }
 
 fn index(reason: StreamRefusal) -> usize {
@@ -228,7 +219,9 @@ mod tests {
         let mut counters = StreamCounters::default();
         counters.refuse(StreamRefusal::ForUdp);
         counters.end(Ending::Slow);
-        let text = counters.to_prometheus();
+        let mut text = Exposition::default();
+        counters.expose(&mut text);
+        let text = text.into_text();
         for line in [
             "manyway_relay_tcp_refused_total{reason=\"for_udp\"} 1",
             "manyway_relay_tcp_ended_total{reason=\"slow\"} 1",

@@ -26,6 +26,7 @@ pub use key_file::{KeyFile, KeyFileError};
 pub use metrics::{MetricsError, serve_metrics};
 pub use streams::{StreamServer, affordable_connections};
 
+use crate::exposition::Exposition;
 use crate::{Config, Counters, Gate, Keys, Relay, StreamCounters, StreamLimits};
 use forward::Forwarder;
 use requests::Requests;
@@ -146,11 +147,12 @@ impl Handle {
 
     /// All counters in Prometheus' text format, version 0.0.4.
     pub fn to_prometheus(&self) -> String {
-        let mut text = self.counters().to_prometheus();
+        let mut text = Exposition::default();
+        self.counters().expose(&mut text);
         if let Some(streams) = self.streams() {
-            text.push_str(&streams.to_prometheus());
+            streams.expose(&mut text);
         }
-        text
+        text.into_text()
     }
 
     /// Asks the relay to grant nothing new and to tell senders to use other paths.
