@@ -23,6 +23,7 @@ mod forward;
 mod hook;
 mod id;
 mod identity;
+mod invites;
 mod kernel;
 mod laws;
 mod link;

@@ -21,7 +21,7 @@ use crate::access::new_account;
 use crate::args::{RelayArgs, TcpArgs};
 use crate::exit::{Stop, usage};
 use crate::screen::Screen;
-use crate::{metrics, state};
+use crate::{invites, metrics, state};
 
 /// A leaving relay ends after this long without traffic.
 const IDLE: Duration = Duration::from_secs(2);
@@ -30,6 +30,12 @@ pub(crate) async fn run(screen: &Screen, args: RelayArgs) -> anyhow::Result<()> 
     let mut config = config(&args)?;
     if args.access.invite {
         return invite(&args, &config);
+    }
+    if args.access.invites {
+        return invites::list(&config.key_file);
+    }
+    if let Some(which) = &args.access.revoke {
+        return invites::revoke(screen, &config.key_file, which);
     }
     let key_file = config.key_file.clone();
     config
@@ -264,6 +270,8 @@ fn invite(args: &RelayArgs, config: &ServerConfig) -> anyhow::Result<()> {
         None => RateClass::MAX,
     };
     let access = new_account(&keys, class, args.access.invite_time)?;
+    let name = args.access.invite_name.as_deref();
+    invites::record(&config.key_file, &access.voucher.terms, name)?;
     let ticket = RelayTicket {
         relay: keys.id(),
         addresses,

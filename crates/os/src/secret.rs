@@ -100,6 +100,69 @@ pub fn replace(path: &Path, text: &str) -> Result<(), SecretError> {
     write(path, text, |file| file.persist(path))
 }
 
+/// Notices that a file with secrets has changed.
+#[derive(Debug)]
+pub struct Watch {
+    path: PathBuf,
+    longest: u64,
+    /// The file whose text the caller has.
+    read: Option<Stamp>,
+    /// The file as it was when we last looked.
+    seen: Option<Stamp>,
+}
+
+/// What tells whether a file has changed, without reading it: inode, size, mode, time of change.
+type Stamp = (u64, u64, u32, (i64, i64));
+
+impl Watch {
+    /// Watches a file of at most `longest` bytes from now on, and reads it: `None` if it doesn't
+    /// exist.
+    ///
+    /// # Errors
+    /// As [`read`].
+    pub fn start(
+        path: &Path,
+        longest: u64,
+    ) -> Result<(Self, Option<Zeroizing<String>>), SecretError> {
+        // Before the text, so that a change while we read it is noticed later.
+        let stamp = stamp(path);
+        let text = read(path, longest)?;
+        let watch = Self {
+            path: path.to_owned(),
+            longest,
+            read: stamp,
+            seen: stamp,
+        };
+        Ok((watch, text))
+    }
+
+    /// The file's text if it has changed since it was last returned, and if it has stayed as it is
+    /// since the call before: somebody may still be writing it. Call it once a second or so.
+    ///
+    /// # Errors
+    /// As [`read`], once for each change.
+    pub fn changed(&mut self) -> Option<Result<Option<Zeroizing<String>>, SecretError>> {
+        let now = stamp(&self.path);
+        let settled = std::mem::replace(&mut self.seen, now) == now;
+        if !settled || now == self.read {
+            return None;
+        }
+        self.read = now;
+        Some(read(&self.path, self.longest))
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    let metadata = fs::metadata(path).ok()?;
+    let changed = (metadata.ctime(), metadata.ctime_nsec());
+    Some((metadata.ino(), metadata.len(), metadata.mode(), changed))
+}
+
 /// On disk before anybody uses it.
 fn write(
     path: &Path,
@@ -159,6 +222,42 @@ mod tests {
             error.contains("mode 0640") && error.contains("chmod 600") && !error.contains("words"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_change_is_noticed_once_it_has_settled() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        let (mut watch, text) = Watch::start(&path, 100).unwrap();
+        assert_eq!(text, None);
+        let mut changed = || {
+            let text = watch.changed()?.unwrap();
+            Some(text.map(|text| text.to_string()))
+        };
+        assert_eq!(changed(), None);
+        for words in ["first", "other"] {
+            replace(&path, words).unwrap();
+            assert_eq!(changed(), None, "it may still be written");
+            assert_eq!(changed(), Some(Some(words.to_owned())));
+            assert_eq!(changed(), None);
+        }
+        fs::remove_file(&path).unwrap();
+        assert_eq!((changed(), changed(), changed()), (None, Some(None), None));
+        // Written in two steps, between which somebody looks.
+        replace(&path, "on").unwrap();
+        assert_eq!(changed(), None);
+        let file = fs::OpenOptions::new().append(true).open(&path);
+        file.unwrap().write_all(b"ce").unwrap();
+        assert_eq!(
+            (changed(), changed()),
+            (None, Some(Some("once".to_owned())))
+        );
+        // What can't be read is told once for each change.
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(watch.changed().is_none() && watch.changed().unwrap().is_err());
+        assert!(watch.changed().is_none());
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        assert!(watch.changed().is_none() && watch.changed().unwrap().is_ok());
     }
 
     #[test]

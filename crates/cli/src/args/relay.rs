@@ -156,8 +156,12 @@ pub(crate) struct AccessArgs {
     pub(crate) trust: Vec<RelayId>,
 
     /// Print a new RELAY (mr1…) that gives one person access by `--via`, and exit; it is a secret
-    #[arg(long)]
+    #[arg(long, group = "inviting")]
     pub(crate) invite: bool,
+
+    /// Name of the invitation, for `--invites`, `--revoke` and the metrics
+    #[arg(long, value_name = "NAME", requires = "invite")]
+    pub(crate) invite_name: Option<String>,
 
     /// Highest rate of the invited account, rounded down to 1, 2, 4, … Mbps [default: the highest
     /// class]
@@ -172,6 +176,18 @@ pub(crate) struct AccessArgs {
         value_parser = manyway_units::parse_duration
     )]
     pub(crate) invite_time: Duration,
+
+    /// List the invitations that haven't ended, and exit
+    #[arg(long, group = "inviting")]
+    pub(crate) invites: bool,
+
+    /// Revoke an invitation, and exit: by its name or its account in the list, or by its RELAY
+    /// (mr1…, or @FILE with it)
+    ///
+    /// The relay refuses it from then on, also while it runs. Grants that it issued before end
+    /// within two minutes, and streams over TCP end at once.
+    #[arg(long, value_name = "NAME|ACCOUNT|RELAY", group = "inviting")]
+    pub(crate) revoke: Option<String>,
 }
 
 const EXAMPLES: &str = "\
@@ -179,6 +195,7 @@ Examples:
   manyway relay                                  on a VM with a public address
   manyway relay --tcp                            also for peers that UDP doesn't reach
   manyway relay --invite > friend.relay          for manyway send --via @friend.relay
+  manyway relay --invite --invite-name ann       until manyway relay --revoke ann
   manyway relay --limit 200Mbps --metrics 127.0.0.1:9170
   manyway relay --listen 10.0.0.5:45170 --advertise 203.0.113.7:45170
   manyway relay --registry https://registry.example:45180#KEY --token-file token

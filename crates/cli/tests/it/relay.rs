@@ -1,15 +1,19 @@
 //! `manyway relay` as its operators run it.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::io::Read;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::time::Duration;
 
-use crate::common::eventually;
 use crate::common::relay::{Relay, invitation, run};
+use crate::common::service::metrics;
+use crate::common::{eventually, secret};
 use manyway_relay::keys::sign;
-use manyway_wire::relay::{Hello, Mint, Minted, Nonce, Peer, RateClass, RelayReply, RelayTicket};
+use manyway_wire::relay::{
+    Hello, Mint, Minted, Nonce, Peer, RateClass, Refusal, RelayReply, RelayTicket,
+};
 use tempfile::TempDir;
 
 fn client() -> UdpSocket {
@@ -29,6 +33,13 @@ fn ask(socket: &UdpSocket, relay: SocketAddr, datagram: &[u8]) -> RelayReply {
 
 /// Grants between two sockets by way of an invitation.
 fn grants(relay: SocketAddr, ticket: &RelayTicket, from: &UdpSocket, to: &UdpSocket) -> Minted {
+    match mint(relay, ticket, from, to) {
+        RelayReply::Minted(minted) => minted,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn mint(relay: SocketAddr, ticket: &RelayTicket, from: &UdpSocket, to: &UdpSocket) -> RelayReply {
     let nonce = Nonce([1; 8]);
     let hello = Hello {
         nonce,
@@ -45,10 +56,102 @@ fn grants(relay: SocketAddr, ticket: &RelayTicket, from: &UdpSocket, to: &UdpSoc
         peer: Peer::Consent(consent(to).consent),
         voucher: access.voucher,
     };
-    match ask(from, relay, &mint.seal(|bytes| sign(&access.seed, bytes))) {
-        RelayReply::Minted(minted) => minted,
-        other => panic!("{other:?}"),
+    ask(from, relay, &mint.seal(|bytes| sign(&access.seed, bytes)))
+}
+
+/// Without the line of names.
+fn listed(dir: &Path) -> Vec<String> {
+    let list = run(dir, &["--invites"]).ok().stdout;
+    list.lines().skip(1).map(str::to_owned).collect()
+}
+
+#[test]
+fn invitations_are_listed_and_a_running_relay_refuses_those_that_are_revoked() {
+    let dir = TempDir::new().unwrap();
+    let relay = Relay::start(dir.path(), &[]);
+    let address = relay.address.to_string();
+    let invite = |more: &[&str]| {
+        let line = [&["--invite", "--listen", &address], more].concat();
+        run(dir.path(), &line)
+    };
+    let ann = invite(&["--invite-name", "ann", "--invite-rate", "64Mbps"]).ok();
+    let ann: RelayTicket = ann.stdout.parse().unwrap();
+    let nameless: RelayTicket = invite(&[]).ok().stdout.parse().unwrap();
+    let lines = listed(dir.path());
+    assert_eq!(lines.len(), 2);
+    let line = lines.iter().find(|line| line.contains("ann")).unwrap();
+    assert!(
+        line.contains("64 Mbps") && line.ends_with("valid"),
+        "{line}"
+    );
+    let account = line.split(' ').next().unwrap();
+
+    let (a, b) = (client(), client());
+    grants(relay.address, &ann, &a, &b);
+    let refused = |ticket: &RelayTicket| {
+        eventually("a refusal", || {
+            // A relay answers one address so often only.
+            std::thread::sleep(Duration::from_millis(200));
+            match mint(relay.address, ticket, &a, &b) {
+                RelayReply::Refused(refused) => Some(refused.reason),
+                _ => None,
+            }
+        })
+    };
+    let said = run(dir.path(), &["--revoke", "ann"]).ok().stderr;
+    let told = format!("ann (account {account}) is revoked");
+    assert!(said.contains(&told) && said.contains("120 s"), "{said}");
+    assert_eq!(refused(&ann), Refusal::Revoked);
+    grants(relay.address, &nameless, &a, &b);
+    fs::write(dir.path().join("text"), nameless.to_string()).unwrap();
+    run(dir.path(), &["--revoke", "@text"]).ok();
+    assert_eq!(refused(&nameless), Refusal::Revoked);
+    let lines = listed(dir.path());
+    assert!(lines.len() == 2 && lines.iter().all(|line| line.ends_with("revoked")));
+    let said = run(dir.path(), &["--revoke", account]).ok().stderr;
+    assert!(said.contains("was revoked before"), "{said}");
+
+    // Whoever invites ann again gives her another account.
+    let again = invite(&["--invite-name", "ann"]).ok();
+    grants(relay.address, &again.stdout.parse().unwrap(), &a, &b);
+    for (line, code, words) in [
+        (
+            &["--invite", "--invite-name", "ann"][..],
+            2,
+            "another invitation has the name ann",
+        ),
+        (
+            &["--invite", "--invite-name", "1"],
+            2,
+            "begins with a letter",
+        ),
+        (&["--revoke", "bob"], 2, "no invitation is called bob"),
+        (&["--revoke", "mr1abc"], 2, "this is no RELAY"),
+        (&["--revoke", "@missing"], 1, "can't read missing"),
+        (&["--revoke", "ann", "--invites"], 2, "cannot be used with"),
+    ] {
+        let failed = run(dir.path(), &[line, &["--listen", &address]].concat());
+        assert!(
+            failed.code == code && failed.stderr.contains(words),
+            "{failed:?}"
+        );
     }
+    let elsewhere = TempDir::new().unwrap();
+    for line in [&["--invites"][..], &["--revoke", "ann"]] {
+        let failed = run(elsewhere.path(), line);
+        assert!(
+            failed.stderr.contains("no relay's key at relay.key"),
+            "{failed:?}"
+        );
+    }
+    assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+    // A relay doesn't begin with a list that it can't read.
+    relay.end();
+    secret(&dir.path().join("relay.key.invites"), "mine");
+    let failed = run(dir.path(), &["--listen", "127.0.0.1:0"]);
+    assert!(failed.code == 1, "{failed:?}");
+    let words = "relay.key.invites: this isn't a relay's list of invitations";
+    assert!(failed.stderr.contains(words), "{failed:?}");
 }
 
 #[test]
@@ -167,17 +270,7 @@ fn it_ends_when_asked_and_says_so() {
 fn metrics_are_there() {
     let dir = TempDir::new().unwrap();
     let relay = Relay::start(dir.path(), &["--metrics", "127.0.0.1:0"]);
-    let url = relay
-        .said
-        .split_whitespace()
-        .find(|word| word.starts_with("http://"));
-    let url = url.unwrap().trim_start_matches("http://");
-    let (address, path) = url.split_once('/').unwrap();
-    let mut stream = TcpStream::connect(address).unwrap();
-    let request = format!("GET /{path} HTTP/1.0\r\n\r\n");
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
+    let text = metrics(&relay.said);
     assert!(
         text.contains("\nmanyway_relay_forwarded_packets_total 0\n"),
         "{text}"

@@ -18,9 +18,9 @@ use crate::address::{Kind, kind};
 use crate::bucket::{Allowance, Bucket, Sketch};
 use crate::keys::{Keys, verify};
 use crate::rates::{CELLS, Rates};
-use crate::relay::{account_tag, source, standing};
+use crate::relay::{source, standing};
 use crate::stream_counters::{Ending, StreamCounters};
-use crate::{Config, StreamLimits};
+use crate::{AccountTag, Config, Revoked, StreamLimits};
 
 /// CONNECTs per second whose two signatures the relay checks: a sixteenth of a processor core. A
 /// stream lasts long.
@@ -67,6 +67,7 @@ pub struct Gate {
     config: Config,
     limits: StreamLimits,
     keys: Keys,
+    revoked: Revoked,
     rates: Arc<Rates>,
     connections: HashMap<ConnectionId, Connection>,
     /// How many connections haven't yet said what they are for.
@@ -78,7 +79,7 @@ pub struct Gate {
     calls: HashMap<CallToken, ConnectionId>,
     sources: HashMap<[u8; 8], Source>,
     /// The number of streams of each account.
-    accounts: HashMap<[u8; 8], usize>,
+    accounts: HashMap<AccountTag, usize>,
     requests: Sketch,
     verifications: Bucket,
     next: u64,
@@ -118,11 +119,11 @@ enum Role {
     Caller {
         listener: ConnectionId,
         token: CallToken,
-        tag: [u8; 8],
+        tag: AccountTag,
         terms: StreamTerms,
     },
     /// One end of a stream. The initiator's end has the account.
-    Spliced(Option<[u8; 8]>),
+    Spliced(Option<AccountTag>),
     /// The relay has told it to close.
     Over,
 }
@@ -140,6 +141,7 @@ impl Gate {
             config,
             limits,
             keys,
+            revoked: Revoked::default(),
             rates,
             connections: HashMap::new(),
             new: 0,
@@ -159,6 +161,21 @@ impl Gate {
     /// Uses other keys from now on: those of the same relay after a rotation.
     pub fn set_keys(&mut self, keys: Keys) {
         self.keys = keys;
+    }
+
+    /// Refuses these accounts from now on, and no others. Returns the connections of their
+    /// initiators, which have to end.
+    pub fn set_revoked(&mut self, revoked: Revoked) -> Vec<ConnectionId> {
+        self.revoked = revoked;
+        let mut ending = Vec::new();
+        for (id, connection) in &self.connections {
+            if let Role::Caller { tag, .. } | Role::Spliced(Some(tag)) = &connection.role
+                && self.revoked.contains(tag)
+            {
+                ending.push(*id);
+            }
+        }
+        ending
     }
 
     /// Promises nothing new from now on. Returns the listeners, which should be told.
@@ -268,11 +285,10 @@ impl Gate {
         })
     }
 
-    /// The initiator has waited long enough.
-    pub fn unanswered(&mut self, id: ConnectionId) -> StreamRefusal {
+    /// The initiator has waited in vain, for this reason.
+    pub fn uncalled(&mut self, id: ConnectionId, reason: StreamRefusal) {
         self.leave_role(id, Role::Over);
-        self.counters.refuse(StreamRefusal::NoAnswer);
-        StreamRefusal::NoAnswer
+        self.counters.refuse(reason);
     }
 
     /// Forgets a closed connection.
@@ -354,9 +370,10 @@ impl Gate {
             return Err(StreamRefusal::ForUdp.into());
         };
         let seconds = now.as_secs() as u32;
-        standing(terms, self.keys.id(), &self.config.trusted, seconds).map_err(No::from)?;
+        let signers = (self.keys.id(), &self.config.trusted[..]);
+        standing(terms, signers, &self.revoked, seconds).map_err(No::from)?;
         let listener = *self.names.get(&name).ok_or(StreamRefusal::UnknownName)?;
-        let tag = account_tag(&terms.signer, &terms.account);
+        let tag = AccountTag::in_voucher(terms);
         let streams = self.accounts.get(&tag).copied().unwrap_or_default();
         if streams >= self.limits.per_account {
             return Err(StreamRefusal::Account.into());
@@ -366,7 +383,7 @@ impl Gate {
         let token = self.ring(listener, rng)?;
         let highest = self.config.highest_class.unwrap_or(RateClass::MAX);
         let terms = StreamTerms {
-            account: self.rates.cells(&tag),
+            account: self.rates.cells(&tag.0),
             class: terms.class.min(highest),
         };
         *self.accounts.entry(tag).or_default() += 1;
@@ -572,7 +589,7 @@ impl Gate {
         self.sources.get_mut(&source(from))
     }
 
-    fn give_back(&mut self, tag: [u8; 8]) {
+    fn give_back(&mut self, tag: AccountTag) {
         if let Some(count) = self.accounts.get_mut(&tag) {
             *count -= 1;
             if *count == 0 {
@@ -629,6 +646,7 @@ impl From<Refusal> for No {
     fn from(reason: Refusal) -> Self {
         Self::Refused(match reason {
             Refusal::VoucherExpired => StreamRefusal::VoucherExpired,
+            Refusal::Revoked => StreamRefusal::Revoked,
             _ => StreamRefusal::Voucher,
         })
     }

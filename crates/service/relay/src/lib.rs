@@ -5,11 +5,13 @@
 //! counters. It never opens a sealed packet and never stores what it forwards. `docs/relays.md`
 //! specifies the protocol and discusses the threats; [`manyway_wire::relay`] has the codecs.
 
+mod account;
 pub mod address;
 pub mod bucket;
 mod counters;
 pub mod exposition;
 pub mod gate;
+pub mod invites;
 pub mod keys;
 mod listeners;
 mod rates;
@@ -20,8 +22,10 @@ pub mod server;
 mod stream_counters;
 mod stream_limits;
 
+pub use account::{AccountTag, NoAccount, Revoked};
 pub use counters::{Counters, Reason};
 pub use gate::Gate;
+pub use invites::Invites;
 pub use keys::{Keys, KeysError};
 pub use rates::Rates;
 pub use relay::{Action, Config, Relay};

@@ -4,7 +4,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_lc_rs::digest::{SHA256, digest};
 use manyway_wire::relay::{
     CONSENT_LIFE, Consent, ConsentReply, ForwardHeader, GRANT_LIFE, Grant, Hello, Listen,
     ListenerName, Mint, Minted, Nonce, Peer, Proof, RateClass, Refusal, Refused, RelayId,
@@ -17,7 +16,7 @@ use crate::bucket::{Allowance, Bucket, Sketch};
 use crate::keys::{GrantTerms, Keys, verify};
 use crate::listeners::Listeners;
 use crate::rates::{CELLS, Rates};
-use crate::{Counters, Reason, Reply};
+use crate::{AccountTag, Counters, Reason, Reply, Revoked};
 
 /// Answers per second to one source, with bursts of twice as many. A source is an IPv4 address or
 /// an IPv6 /64: many users may be behind one, and each says HELLO four times a minute.
@@ -72,6 +71,7 @@ pub enum Action {
 pub struct Relay {
     config: Config,
     keys: Keys,
+    revoked: Revoked,
     rates: Arc<Rates>,
     sources: Sketch,
     listeners: Listeners,
@@ -133,6 +133,7 @@ impl Relay {
             listeners: Listeners::new(LISTENER_SETS, &mut random),
             config: Config { own, ..config },
             keys,
+            revoked: Revoked::default(),
             replies: Default::default(),
             verifications: Bucket::default(),
             last: None,
@@ -155,6 +156,12 @@ impl Relay {
     pub fn set_keys(&mut self, keys: Keys) {
         self.keys = keys;
         self.last = None;
+    }
+
+    /// Refuses these accounts from now on, and no others. Grants that they have end by themselves,
+    /// at most [`GRANT_LIFE`] after the last one.
+    pub fn set_revoked(&mut self, revoked: Revoked) {
+        self.revoked = revoked;
     }
 
     /// Grants nothing new from now on, and tells senders to look for another relay.
@@ -399,7 +406,8 @@ impl Relay {
         }
         let seconds = now.as_secs() as u32;
         let terms = &mint.voucher.terms;
-        standing(terms, self.keys.id(), &self.config.trusted, seconds)?;
+        let signers = (self.keys.id(), &self.config.trusted[..]);
+        standing(terms, signers, &self.revoked, seconds)?;
         let at = match &mint.peer {
             Peer::Consent(consent) => {
                 self.consents(now, consent).ok_or(Refusal::Consent)?;
@@ -443,7 +451,7 @@ impl Relay {
             source,
             destination: to.address,
             class: terms.class.min(highest),
-            tag: account_tag(&terms.signer, &terms.account),
+            tag: AccountTag::in_voucher(terms).0,
             expires: to.since.saturating_add(GRANT_LIFE.as_secs() as u32),
         })
     }
@@ -516,18 +524,21 @@ impl Relay {
     }
 }
 
-/// Whether a trusted key has signed a voucher, and the voucher is still valid.
+/// Whether a voucher names the relay or a key that it trusts as its signer, and is still valid.
 pub(crate) fn standing(
     terms: &VoucherTerms,
-    own: RelayId,
-    trusted: &[RelayId],
+    (own, trusted): (RelayId, &[RelayId]),
+    revoked: &Revoked,
     seconds: u32,
 ) -> Result<(), Refusal> {
     if terms.signer != own && !trusted.contains(&terms.signer) {
         return Err(Refusal::Voucher);
     }
-    match terms.expires <= seconds {
-        true => Err(Refusal::VoucherExpired),
+    if terms.expires <= seconds {
+        return Err(Refusal::VoucherExpired);
+    }
+    match !revoked.is_empty() && revoked.contains(&AccountTag::in_voucher(terms)) {
+        true => Err(Refusal::Revoked),
         false => Ok(()),
     }
 }
@@ -553,16 +564,6 @@ struct At {
 fn fresh(now: Duration, issued: u32) -> Option<()> {
     let age = now.as_secs().checked_sub(issued.into())?;
     (age <= CONSENT_LIFE.as_secs()).then_some(())
-}
-
-/// The account's tag in grants. It contains the signer, so accounts of different signers are
-/// different.
-pub(crate) fn account_tag(signer: &RelayId, account: &[u8; 8]) -> [u8; 8] {
-    let message = [b"manyway relay account", &signer.0[..], account].concat();
-    let hash = digest(&SHA256, &message);
-    let mut tag = [0; 8];
-    tag.copy_from_slice(&hash.as_ref()[..8]);
-    tag
 }
 
 /// The unit of a rate limit: an IPv4 address, or an IPv6 network of 64 bits.

@@ -32,11 +32,13 @@ pub enum Ending {
     Evicted,
     /// It sends too many messages.
     Flood,
+    /// The operator has revoked the account's access.
+    Revoked,
 }
 
 impl Ending {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Done,
         Self::Broken,
         Self::Left,
@@ -50,6 +52,7 @@ impl Ending {
         Self::Full,
         Self::Evicted,
         Self::Flood,
+        Self::Revoked,
     ];
 
     /// Its name in the metrics.
@@ -68,6 +71,7 @@ impl Ending {
             Self::Full => "full",
             Self::Evicted => "evicted",
             Self::Flood => "flood",
+            Self::Revoked => "revoked",
         }
     }
 }
@@ -86,6 +90,7 @@ const fn refusal_name(reason: StreamRefusal) -> &'static str {
         StreamRefusal::CallOver => "call_over",
         StreamRefusal::Replaced => "replaced",
         StreamRefusal::Account => "account",
+        StreamRefusal::Revoked => "revoked",
     }
 }
 

@@ -113,6 +113,19 @@ impl Service {
     }
 }
 
+/// The metrics of a process that has said where they are.
+pub(crate) fn metrics(said: &str) -> String {
+    let mut words = said.split_whitespace();
+    let url = words.find(|word| word.starts_with("http://")).unwrap();
+    let (address, path) = url["http://".len()..].split_once('/').unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    let request = format!("GET /{path} HTTP/1.0\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
 fn listens_on(said: &str) -> SocketAddr {
     let line = said.lines().find(|line| line.contains(" listens on "));
     let (_, address) = line.unwrap().rsplit_once(' ').unwrap();
@@ -158,16 +171,7 @@ impl Relay {
 
     /// A number that it serves; it has to run with `--metrics`.
     pub(crate) fn metric(&self, name: &str) -> u64 {
-        let url = self.said.split_whitespace();
-        let url = url
-            .clone()
-            .find(|word| word.starts_with("http://"))
-            .unwrap();
-        let (address, _) = url["http://".len()..].split_once('/').unwrap();
-        let mut stream = TcpStream::connect(address).unwrap();
-        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
+        let text = metrics(&self.said);
         let line = text.lines().find_map(|line| line.strip_prefix(name));
         line.unwrap().trim().parse().unwrap()
     }

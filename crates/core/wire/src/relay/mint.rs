@@ -195,6 +195,9 @@ pub enum Refusal {
     /// The relay has no capacity for it now.
     #[error("the relay is too busy")]
     Busy = 7,
+    /// The operator has revoked the account's access.
+    #[error("the relay's operator has revoked this access")]
+    Revoked = 8,
 }
 
 impl Refused {
@@ -225,6 +228,7 @@ impl Refused {
             5 => Refusal::Address,
             6 => Refusal::Leaving,
             7 => Refusal::Busy,
+            8 => Refusal::Revoked,
             _ => return Err(DecodeError::Malformed { what }),
         };
         let now = reader.u32("a REFUSED's time")?;

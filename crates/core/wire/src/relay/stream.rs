@@ -385,11 +385,14 @@ pub enum StreamRefusal {
     /// The account has its most connections already.
     #[error("the account has reached its limit of connections at the relay")]
     Account = 11,
+    /// The operator has revoked the account's access.
+    #[error("the relay's operator has revoked this access")]
+    Revoked = 12,
 }
 
 impl StreamRefusal {
     /// All reasons.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Voucher,
         Self::VoucherExpired,
         Self::ForUdp,
@@ -401,6 +404,7 @@ impl StreamRefusal {
         Self::CallOver,
         Self::Replaced,
         Self::Account,
+        Self::Revoked,
     ];
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {

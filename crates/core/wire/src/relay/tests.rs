@@ -179,6 +179,7 @@ fn every_reason_comes_back() {
         R::Address,
         R::Leaving,
         R::Busy,
+        R::Revoked,
     ] {
         let (nonce, now) = (Nonce([1; 8]), 2);
         let refused = Refused { nonce, reason, now };

@@ -1,6 +1,7 @@
 //! The relay on sockets: one thread, batches in both directions.
 
 mod forward;
+mod invites_file;
 mod key_file;
 mod metrics;
 mod requests;
@@ -22,13 +23,15 @@ use rand::SeedableRng;
 use rand::rngs::ChaCha20Rng;
 use rand::rngs::SysRng;
 
+pub use invites_file::{InvitesFile, InvitesFileError};
 pub use key_file::{KeyFile, KeyFileError};
 pub use metrics::{MetricsError, serve_metrics};
 pub use streams::{StreamServer, affordable_connections};
 
 use crate::exposition::Exposition;
-use crate::{Config, Counters, Gate, Keys, Relay, StreamCounters, StreamLimits};
+use crate::{Config, Counters, Gate, Invites, Keys, Relay, StreamCounters, StreamLimits};
 use forward::Forwarder;
+use invites_file::Watched;
 use requests::Requests;
 use socket::Socket;
 use streams::Hub;
@@ -39,7 +42,8 @@ pub struct ServerConfig {
     /// The addresses on which it listens: at most one of each family, since it must forward from
     /// the address to which its clients have said HELLO.
     pub listen: Vec<SocketAddr>,
-    /// The path of its key file.
+    /// The path of its key file. Its list of invitations is beside it ([`InvitesFile`]), and the
+    /// server follows it.
     pub key_file: PathBuf,
     /// The interval at which it makes new keys: at least two minutes.
     pub rotate: Duration,
@@ -85,6 +89,9 @@ pub enum ServerError {
     /// The keys can't be read or written.
     #[error(transparent)]
     Keys(#[from] KeyFileError),
+    /// The list of invitations can't be read.
+    #[error(transparent)]
+    Invites(#[from] InvitesFileError),
     /// The system provides no randomness.
     #[error("the system gives no random numbers")]
     Random,
@@ -111,6 +118,7 @@ pub struct Server {
     sockets: Vec<Socket>,
     forwarder: Forwarder,
     keys: KeyFile,
+    invites: Watched,
     rotate: Duration,
     rng: ChaCha20Rng,
     clock: UnixClock,
@@ -187,6 +195,7 @@ impl Server {
         let mut decides = config.relay;
         decides.own.extend(sockets.iter().map(Socket::address));
         let relay = Relay::new(decides.clone(), keys.keys(), &mut rng);
+        let (invites, list) = InvitesFile::beside(&config.key_file).watch()?;
         let shared = Arc::<Shared>::default();
         let streams = config.streams.map(|StreamConfig { limits, .. }| {
             let (keys, rates) = (keys.keys(), relay.rates());
@@ -200,16 +209,19 @@ impl Server {
                 requests: Arc::clone(&shared.requests),
             }
         });
-        Ok(Self {
+        let mut server = Self {
             streams,
             sockets,
             forwarder: Forwarder::new(relay),
             keys,
+            invites,
             rotate: config.rotate.max(GRANT_LIFE),
             rng,
             clock,
             shared,
-        })
+        };
+        server.set_invites(&list);
+        Ok(server)
     }
 
     /// The relay's id.
@@ -294,6 +306,18 @@ impl Server {
             .unwrap_or_else(PoisonError::into_inner) = counters;
         self.sockets.iter_mut().for_each(Socket::recover);
         self.renew_keys();
+        if let Some(list) = self.invites.changed() {
+            self.set_invites(&list);
+        }
+    }
+
+    /// Refuses the accounts that the list says are revoked, from now on.
+    fn set_invites(&mut self, list: &Invites) {
+        let revoked = list.revoked();
+        self.forwarder.relay_mut().set_revoked(revoked.clone());
+        if let Some(hub) = self.shared.hub.get() {
+            hub.set_revoked(revoked);
+        }
     }
 
     /// The new keys are on disk before the first code is made with them.

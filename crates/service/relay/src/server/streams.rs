@@ -21,7 +21,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::requests::Requests;
 use super::splice::{Passed, Splicer};
 use crate::gate::{ConnectionId, Step, StreamTerms};
-use crate::{Ending, Gate, Keys, Rates, StreamCounters, StreamLimits};
+use crate::{Ending, Gate, Keys, Rates, Revoked, StreamCounters, StreamLimits};
 
 /// Connections that the kernel holds until the relay accepts them.
 const BACKLOG: i32 = 1024;
@@ -88,6 +88,15 @@ impl Hub {
 
     pub(super) fn set_keys(&self, keys: Keys) {
         self.state().gate.set_keys(keys);
+    }
+
+    /// Refuses these accounts from now on, and ends their streams.
+    pub(super) fn set_revoked(&self, revoked: Revoked) {
+        let mut state = self.state();
+        for id in state.gate.set_revoked(revoked) {
+            let end = StreamReply::Refused(StreamRefusal::Revoked);
+            state.post(id, Post::End(Some(end)));
+        }
     }
 
     pub(super) fn counters(&self) -> StreamCounters {
@@ -336,13 +345,19 @@ async fn refuse(stream: &mut TcpStream, reason: StreamRefusal) -> io::Result<()>
 /// Waits for the listener, and then forwards.
 async fn call(member: Member, mut stream: TcpStream, mut posts: mpsc::Receiver<Post>) {
     let hub = Arc::clone(&member.hub);
-    let Ok(Some(Post::Answered(mut other, answered, terms))) =
-        timeout(hub.limits.call, posts.recv()).await
-    else {
-        let reason = hub.state().gate.unanswered(member.id);
-        let told = refuse(&mut stream, reason);
-        timeout(hub.limits.handshake, told).await.ok();
-        return;
+    let posted = timeout(hub.limits.call, posts.recv()).await;
+    let (mut other, answered, terms) = match posted {
+        Ok(Some(Post::Answered(other, answered, terms))) => (other, answered, terms),
+        posted => {
+            let reason = match posted {
+                Ok(Some(Post::End(Some(StreamReply::Refused(reason))))) => reason,
+                _ => StreamRefusal::NoAnswer,
+            };
+            hub.state().gate.uncalled(member.id, reason);
+            let told = refuse(&mut stream, reason);
+            timeout(hub.limits.handshake, told).await.ok();
+            return;
+        }
     };
     let ok = StreamReply::Ok.to_bytes();
     let told = async {
@@ -359,13 +374,25 @@ async fn call(member: Member, mut stream: TcpStream, mut posts: mpsc::Receiver<P
                 idle: hub.limits.idle,
                 zero_copy: hub.limits.splice,
             };
-            splicer.run(&stream, &other).await
+            tokio::select! {
+                // First, since it also sees to it that what is cut off ends with a reset.
+                biased;
+                why = splicer.run(&stream, &other) => why,
+                () = revoked(&mut posts) => Ending::Revoked,
+            }
         }
         _ => Ending::Broken,
     };
     hub.ended(why);
     drop((stream, other));
     drop((member, answered));
+}
+
+/// Resolves when the account's access is revoked. Nobody else posts anything to a stream.
+async fn revoked(posts: &mut mpsc::Receiver<Post>) {
+    if posts.recv().await.is_none() {
+        std::future::pending().await
+    }
 }
 
 /// Keeps a listener until it is silent or gone, or until another one takes its name.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::common::*;
 use manyway_relay::keys::{public_key, sign};
-use manyway_relay::{Action, Config, Keys, Reason, Relay};
+use manyway_relay::{AccountTag, Action, Config, Keys, Reason, Relay, Revoked};
 use manyway_wire::relay::{
     ForwardHeader, Grant, Hello, ListenerName, Mac, Mint, Nonce, Peer, RateClass, Refusal, RelayId,
     RelayReply, StaleReason, VoucherTerms,
@@ -343,6 +343,36 @@ fn vouchers_that_are_not_good_here_mint_nothing() {
     let minted = world.mint_with(S, proof, Peer::Consent(consent), over);
     assert_eq!(minted, Ok(Err(Refusal::VoucherExpired)));
     assert_eq!(world.relay.counters().minted, 0);
+}
+
+/// Nothing new, whatever voucher it shows; what it has ends by itself, and others go on.
+#[test]
+fn a_revoked_account_gets_no_grants_and_keeps_those_it_has_for_two_minutes() {
+    let mut world = World::new();
+    let class = RateClass::MAX;
+    let accounts = [[1; 8], [2; 8]].map(|account| world.voucher_of(account, class));
+    let grants = accounts.map(|voucher| world.grants_with(S, R, voucher).there);
+    let tag = AccountTag::in_voucher(&accounts[0].terms);
+    world.relay.set_revoked(Revoked::from_iter([tag]));
+    let (consent, _) = world.hello(R);
+    let (_, proof) = world.hello(S);
+    let peer = Peer::Consent(consent);
+    let another = world.voucher_of([1; 8], RateClass::new(3).unwrap());
+    for voucher in [accounts[0], another] {
+        let minted = world.mint_with(S, proof, peer, voucher);
+        assert_eq!(minted, Ok(Err(Refusal::Revoked)));
+    }
+    assert!(matches!(
+        world.mint_with(S, proof, peer, accounts[1]),
+        Ok(Ok(_))
+    ));
+    world.later(119.0);
+    assert_eq!(world.send(S, &grants[0]), Sent::To(addr(R)));
+    world.later(1.0);
+    assert!(matches!(world.send(S, &grants[0]), Sent::Stale(_)));
+    // Without the revocation it gets grants again.
+    world.relay.set_revoked(Revoked::default());
+    world.grants_with(S, R, accounts[0]);
 }
 
 #[test]

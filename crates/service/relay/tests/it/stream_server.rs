@@ -6,9 +6,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use manyway_relay::gate::name_of;
+use manyway_relay::invites::Invite;
 use manyway_relay::keys::{public_key, sign};
-use manyway_relay::server::{Handle, Server, ServerConfig, StreamConfig, open_keys};
-use manyway_relay::{Config, Ending, StreamCounters, StreamLimits};
+use manyway_relay::server::{Handle, InvitesFile, Server, ServerConfig, StreamConfig, open_keys};
+use manyway_relay::{AccountTag, Config, Ending, StreamCounters, StreamLimits};
 use manyway_wire::relay::{
     Access, ListenKey, Peer, RateClass, RelayId, StreamAnswer, StreamConnect, StreamListen,
     StreamRefusal, StreamReply, StreamRequest, stream_reply_len,
@@ -22,8 +23,15 @@ struct Running {
     addresses: Vec<SocketAddr>,
     handle: Handle,
     access: Access,
+    invites: InvitesFile,
     _runtime: tokio::runtime::Runtime,
     _keys: tempfile::TempDir,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.handle.stop();
+    }
 }
 
 struct Setup {
@@ -73,11 +81,14 @@ fn start(setup: Setup) -> Running {
     let seed = [5; 32];
     let keys_again = open_keys(&key_file).unwrap();
     let voucher = keys_again.vouch([1; 8], setup.class, u32::MAX, public_key(&seed));
+    let (id, handle) = (server.id(), server.handle());
+    thread::spawn(move || server.run());
     Running {
-        id: server.id(),
+        id,
         addresses,
-        handle: server.handle(),
+        handle,
         access: Access { voucher, seed },
+        invites: InvitesFile::beside(&key_file),
         _runtime: runtime,
         _keys: keys,
     }
@@ -94,6 +105,10 @@ impl Running {
             .set_read_timeout(Some(Duration::from_secs(30)))
             .unwrap();
         stream
+    }
+
+    fn account(&self) -> AccountTag {
+        AccountTag::in_voucher(&self.access.voucher.terms)
     }
 
     fn counters(&self) -> StreamCounters {
@@ -479,6 +494,51 @@ fn a_relay_that_leaves_tells_its_listeners_and_finishes_its_streams() {
     assert!(hear(&mut other).is_err());
     relay.handle.stop();
     assert!(hear(&mut listener).is_err());
+}
+
+/// While it runs, by the file that `manyway relay --revoke` changes: a stream ends as one that is
+/// cut off, a caller that waits is told, and so is one that comes later.
+#[test]
+fn a_revoked_account_loses_its_streams() {
+    let limits = StreamLimits {
+        call: Duration::from_secs(60),
+        ..StreamLimits::default()
+    };
+    let relay = start(Setup {
+        limits,
+        ..Setup::default()
+    });
+    let mut kept = relay.listener();
+    let mut calling = relay.open();
+    relay.connect(&mut calling);
+    assert!(matches!(hear(&mut kept), Ok(StreamReply::Call(_))));
+    // This one takes the name, and the call stays.
+    let (caller, mut answered) = relay.stream();
+    relay
+        .invites
+        .change(Duration::ZERO, |list| {
+            list.revoke(relay.account(), || Invite {
+                account: relay.account(),
+                name: None,
+                class: RateClass::MAX,
+                created: 0,
+                expires: u32::MAX,
+                revoked: true,
+            })
+        })
+        .unwrap();
+    let error = answered.read(&mut [0; 10]).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+    let refused = Ok(StreamReply::Refused(StreamRefusal::Revoked));
+    assert_eq!(hear(&mut calling), refused);
+    let mut later = relay.open();
+    relay.connect(&mut later);
+    assert_eq!(hear(&mut later), refused);
+    relay.eventually("counted", |it| {
+        it.ended_by(Ending::Revoked) == 1 && it.refused_for(StreamRefusal::Revoked) == 2
+    });
+    relay.eventually("gone", |it| it.streams == 0);
+    drop(caller);
 }
 
 #[test]

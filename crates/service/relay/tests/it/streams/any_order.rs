@@ -71,7 +71,7 @@ proptest! {
                 }
                 Move::Unanswered(at) => {
                     if let Some((id, _)) = pick(at) {
-                        tcp.gate.unanswered(id);
+                        tcp.gate.uncalled(id, StreamRefusal::NoAnswer);
                     }
                     continue;
                 }

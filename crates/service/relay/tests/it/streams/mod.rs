@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::common::{R, S, START, V, World, addr};
 use manyway_relay::gate::{ConnectionId, Gate, Step, name_of};
 use manyway_relay::keys::{public_key, sign};
-use manyway_relay::{Action, Config, Ending, Keys, Rates, StreamLimits};
+use manyway_relay::{AccountTag, Action, Config, Ending, Keys, Rates, Revoked, StreamLimits};
 use manyway_wire::relay::{
     CallToken, Challenge, Hello, Listen, ListenKey, ListenerName, Nonce, Peer, RateClass, RelayId,
     StreamAnswer, StreamConnect, StreamListen, StreamRefusal, StreamReply, StreamRequest, Voucher,
@@ -260,7 +260,7 @@ fn the_counters_tell_what_happened() {
     let (caller, challenge) = tcp.caller(S);
     let message = tcp.signed(Peer::Name(name_of(&KEY)), tcp.voucher(), &challenge);
     token(tcp.say_bytes(caller, &message));
-    tcp.gate.unanswered(caller);
+    tcp.gate.uncalled(caller, StreamRefusal::NoAnswer);
     tcp.gate.ended(Ending::Slow);
     assert!(tcp.gate.open(addr("0.0.0.0:1")).is_none());
     let counters = tcp.gate.counters();
@@ -423,7 +423,7 @@ fn a_call_is_answered_once_and_in_time_by_who_was_called() {
     let (caller, challenge) = tcp.caller(S);
     let message = tcp.signed(Peer::Name(name_of(&KEY)), tcp.voucher(), &challenge);
     let second = token(tcp.say_bytes(caller, &message));
-    assert_eq!(tcp.gate.unanswered(caller), StreamRefusal::NoAnswer);
+    tcp.gate.uncalled(caller, StreamRefusal::NoAnswer);
     assert_eq!(tcp.answer(R, second), over);
 }
 
@@ -506,4 +506,40 @@ fn a_voucher_ends_to_the_tick() {
         assert_eq!(step == expired, !good, "{step:?}");
         assert_eq!(matches!(step, Step::Call(..)), good, "{step:?}");
     }
+}
+
+/// Whoever calls or has a stream is named to be ended, and nobody else; nothing new begins.
+#[test]
+fn a_revoked_account_calls_nobody_and_its_streams_end() {
+    let mut tcp = Tcp::new();
+    tcp.listener(R);
+    let name = Peer::Name(name_of(&KEY));
+    let call = |tcp: &mut Tcp, account: u8| {
+        let (id, challenge) = tcp.caller(S);
+        let voucher = tcp.voucher_of([account; 8]);
+        let message = tcp.signed(name, voucher, &challenge);
+        (id, tcp.say_bytes(id, &message))
+    };
+    let (spliced, step) = call(&mut tcp, 1);
+    let answered = tcp.answer(R, token(step));
+    assert!(matches!(answered, Step::Splice(..)));
+    let (calling, step) = call(&mut tcp, 1);
+    let (_, others) = call(&mut tcp, 2);
+    let tag = AccountTag::in_voucher(&tcp.voucher_of([1; 8]).terms);
+    let revoked = Revoked::from_iter([tag]);
+    let mut ending = tcp.gate.set_revoked(revoked.clone());
+    ending.sort_unstable();
+    assert_eq!(ending, [spliced, calling]);
+    let refused = Step::Refuse(StreamRefusal::Revoked);
+    assert_eq!(call(&mut tcp, 1).1, refused);
+    // The one that was calling has been told, so its listener is too late.
+    tcp.gate.uncalled(calling, StreamRefusal::Revoked);
+    let over = Step::Refuse(StreamRefusal::CallOver);
+    assert_eq!(tcp.answer(R, token(step)), over);
+    assert!(matches!(tcp.answer(R, token(others)), Step::Splice(..)));
+    tcp.gate.closed(spliced);
+    tcp.gate.closed(calling);
+    assert_eq!(tcp.gate.set_revoked(revoked), []);
+    assert_eq!(tcp.gate.counters().streams, 1, "the other account's");
+    assert_eq!(tcp.gate.counters().refused_for(StreamRefusal::Revoked), 2);
 }

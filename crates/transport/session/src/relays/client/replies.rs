@@ -111,7 +111,9 @@ impl RelayClient {
             relay.refused = Some(refused.reason);
         }
         match refused.reason {
-            Refusal::Voucher | Refusal::VoucherExpired | Refusal::Address => self.remove(route),
+            Refusal::Voucher | Refusal::VoucherExpired | Refusal::Revoked | Refusal::Address => {
+                self.remove(route)
+            }
             Refusal::Leaving => {
                 self.on_left(route);
                 self.next_round(now, route);
