@@ -68,7 +68,7 @@ fn listed(dir: &Path) -> Vec<String> {
 #[test]
 fn invitations_are_listed_and_a_running_relay_refuses_those_that_are_revoked() {
     let dir = TempDir::new().unwrap();
-    let relay = Relay::start(dir.path(), &[]);
+    let relay = Relay::start(dir.path(), &["--metrics", "127.0.0.1:0"]);
     let address = relay.address.to_string();
     let invite = |more: &[&str]| {
         let line = [&["--invite", "--listen", &address], more].concat();
@@ -88,6 +88,13 @@ fn invitations_are_listed_and_a_running_relay_refuses_those_that_are_revoked() {
 
     let (a, b) = (client(), client());
     grants(relay.address, &ann, &a, &b);
+    let counted = format!("account_mints_total{{account=\"{account}\",name=\"ann\"}} 1\n");
+    let counted = eventually("a count", || {
+        Some(metrics(&relay.said)).filter(|text| text.contains(&counted))
+    });
+    let named = counted.lines().filter(|line| line.contains("mints_total{"));
+    assert_eq!(named.count(), 2, "ann and all others: {counted}");
+
     let refused = |ticket: &RelayTicket| {
         eventually("a refusal", || {
             // A relay answers one address so often only.

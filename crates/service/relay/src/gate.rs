@@ -17,7 +17,7 @@ use rand::CryptoRng;
 use crate::address::{Kind, kind};
 use crate::bucket::{Allowance, Bucket, Sketch};
 use crate::keys::{Keys, verify};
-use crate::rates::{CELLS, Rates};
+use crate::rates::{Account, CELLS, Rates};
 use crate::relay::{source, standing};
 use crate::stream_counters::{Ending, StreamCounters};
 use crate::{AccountTag, Config, Revoked, StreamLimits};
@@ -55,8 +55,8 @@ pub enum Step {
 /// The account that a stream counts against, and its rate.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct StreamTerms {
-    /// Its cells in [`Rates`].
-    pub account: [usize; 2],
+    /// Where [`Rates`] counts it.
+    pub account: Account,
     /// Its rate.
     pub class: RateClass,
 }
@@ -382,8 +382,10 @@ impl Gate {
         self.verified(now, connect, &challenge, signature)?;
         let token = self.ring(listener, rng)?;
         let highest = self.config.highest_class.unwrap_or(RateClass::MAX);
+        let account = self.rates.account(&tag);
+        self.rates.usage.called(account.place);
         let terms = StreamTerms {
-            account: self.rates.cells(&tag.0),
+            account,
             class: terms.class.min(highest),
         };
         *self.accounts.entry(tag).or_default() += 1;

@@ -21,13 +21,14 @@ mod reply;
 pub mod server;
 mod stream_counters;
 mod stream_limits;
+mod usage;
 
 pub use account::{AccountTag, NoAccount, Revoked};
 pub use counters::{Counters, Reason};
 pub use gate::Gate;
 pub use invites::Invites;
 pub use keys::{Keys, KeysError};
-pub use rates::Rates;
+pub use rates::{Account, Rates};
 pub use relay::{Action, Config, Relay};
 pub use reply::Reply;
 pub use stream_counters::{Ending, StreamCounters};

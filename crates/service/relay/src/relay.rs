@@ -15,7 +15,7 @@ use crate::address::{Kind, kind};
 use crate::bucket::{Allowance, Bucket, Sketch};
 use crate::keys::{GrantTerms, Keys, verify};
 use crate::listeners::Listeners;
-use crate::rates::{CELLS, Rates};
+use crate::rates::{Account, CELLS, Rates};
 use crate::{AccountTag, Counters, Reason, Reply, Revoked};
 
 /// Answers per second to one source, with bursts of twice as many. A source is an IPv4 address or
@@ -107,8 +107,7 @@ struct Terms {
     header_len: usize,
     expires: u32,
     class: RateClass,
-    /// The account's cells in the sketch.
-    account: [usize; 2],
+    account: Account,
 }
 
 type Outcome = Result<Action, Reason>;
@@ -190,6 +189,7 @@ impl Relay {
     pub fn memory(&self) -> usize {
         size_of::<Self>()
             + self.rates.accounts.memory()
+            + self.rates.usage.memory()
             + self.sources.memory()
             + self.listeners.memory()
     }
@@ -230,7 +230,11 @@ impl Relay {
             return Err(Reason::Nested);
         }
         let allowance = Allowance::class(datagram.len(), terms.class);
-        if !self.rates.accounts.take(terms.account, now, allowance) {
+        if !self
+            .rates
+            .accounts
+            .take(terms.account.cells, now, allowance)
+        {
             return Err(Reason::AccountRate);
         }
         if let Some(limit) = self.rates.limit
@@ -243,6 +247,9 @@ impl Relay {
         }
         self.counters.forwarded += 1;
         self.counters.forwarded_bytes += payload.len() as u64;
+        self.rates
+            .usage
+            .forwarded(terms.account.place, payload.len());
         let notice = match self.leaving {
             true => self.stale(now, from, datagram, StaleReason::Leaving).ok(),
             false => None,
@@ -278,7 +285,7 @@ impl Relay {
             header_len: header.encoded_len(),
             expires: header.expires,
             class: header.class,
-            account: self.rates.cells(&header.tag),
+            account: self.rates.account(&AccountTag(header.tag)),
         };
         let mut bytes = [0; Grant::MAX_LEN];
         bytes[..terms.header_len].copy_from_slice(&datagram[..terms.header_len]);
@@ -375,6 +382,8 @@ impl Relay {
             Ok(peer) => {
                 self.counters.minted += 1;
                 let terms = &mint.voucher.terms;
+                let account = self.rates.account(&AccountTag::in_voucher(terms));
+                self.rates.usage.minted(account.place);
                 let there = self.grant(terms, from, peer);
                 let own = At {
                     address: from,

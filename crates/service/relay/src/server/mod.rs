@@ -13,7 +13,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use manyway_os::UnixClock;
@@ -29,7 +29,7 @@ pub use metrics::{MetricsError, serve_metrics};
 pub use streams::{StreamServer, affordable_connections};
 
 use crate::exposition::Exposition;
-use crate::{Config, Counters, Gate, Invites, Keys, Relay, StreamCounters, StreamLimits};
+use crate::{Config, Counters, Gate, Invites, Keys, Rates, Relay, StreamCounters, StreamLimits};
 use forward::Forwarder;
 use invites_file::Watched;
 use requests::Requests;
@@ -126,12 +126,19 @@ pub struct Server {
     shared: Arc<Shared>,
 }
 
-#[derive(Default)]
 struct Shared {
     counters: Mutex<Counters>,
+    rates: Arc<Rates>,
+    invites: Mutex<Invites>,
     /// The TCP side, if there is one.
     hub: OnceLock<Arc<Hub>>,
     requests: Arc<Requests>,
+}
+
+impl Shared {
+    fn invites(&self) -> MutexGuard<'_, Invites> {
+        self.invites.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Controls a running [`Server`] from elsewhere.
@@ -160,6 +167,7 @@ impl Handle {
         if let Some(streams) = self.streams() {
             streams.expose(&mut text);
         }
+        self.0.rates.expose(&mut text, &self.0.invites());
         text.into_text()
     }
 
@@ -196,7 +204,13 @@ impl Server {
         decides.own.extend(sockets.iter().map(Socket::address));
         let relay = Relay::new(decides.clone(), keys.keys(), &mut rng);
         let (invites, list) = InvitesFile::beside(&config.key_file).watch()?;
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::new(Shared {
+            counters: Mutex::default(),
+            rates: relay.rates(),
+            invites: Mutex::default(),
+            hub: OnceLock::new(),
+            requests: Arc::default(),
+        });
         let streams = config.streams.map(|StreamConfig { limits, .. }| {
             let (keys, rates) = (keys.keys(), relay.rates());
             let gate = Gate::new(decides, limits.clone(), keys, rates, &mut rng);
@@ -220,7 +234,7 @@ impl Server {
             clock,
             shared,
         };
-        server.set_invites(&list);
+        server.set_invites(list);
         Ok(server)
     }
 
@@ -307,17 +321,18 @@ impl Server {
         self.sockets.iter_mut().for_each(Socket::recover);
         self.renew_keys();
         if let Some(list) = self.invites.changed() {
-            self.set_invites(&list);
+            self.set_invites(list);
         }
     }
 
     /// Refuses the accounts that the list says are revoked, from now on.
-    fn set_invites(&mut self, list: &Invites) {
+    fn set_invites(&mut self, list: Invites) {
         let revoked = list.revoked();
         self.forwarder.relay_mut().set_revoked(revoked.clone());
         if let Some(hub) = self.shared.hub.get() {
             hub.set_revoked(revoked);
         }
+        *self.shared.invites() = list;
     }
 
     /// The new keys are on disk before the first code is made with them.

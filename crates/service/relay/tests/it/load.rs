@@ -370,5 +370,5 @@ fn memory_is_the_same_for_one_flow_and_for_a_hundred_thousand() {
     assert_eq!(world.relay.counters().forwarded, forwarded);
     assert_eq!(world.relay.memory(), memory);
     // docs/relays.md says so.
-    assert_eq!(memory / 100_000, 17, "{memory} bytes");
+    assert_eq!(memory / 100_000, 18, "{memory} bytes");
 }

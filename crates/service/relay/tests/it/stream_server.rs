@@ -547,10 +547,17 @@ fn metrics_tell_of_streams() {
     exchange(relay.stream(), 1000);
     relay.eventually("done", |it| it.ended_by(Ending::Done) == 1);
     let text = relay.handle.to_prometheus();
+    let account = relay.account();
+    let own = |name: &str, count: u64| {
+        format!("manyway_relay_account_{name}_total{{account=\"{account}\",name=\"\"}} {count}")
+    };
     for line in [
         "manyway_relay_tcp_forwarded_bytes_total 2008",
         "manyway_relay_tcp_spliced_total 1",
         "manyway_relay_received_packets_total 0",
+        &own("calls", 1),
+        &own("stream_bytes", 2008),
+        &own("bytes", 0),
     ] {
         assert!(text.lines().any(|found| found == line), "{text}");
     }
