@@ -19,6 +19,7 @@ mod end;
 mod events;
 mod exchange;
 mod exit;
+mod families;
 mod forward;
 mod hook;
 mod id;

@@ -1,5 +1,7 @@
 //! `manyway registry`: starts the registry's server and prints its URL.
 
+use std::net::SocketAddr;
+
 use anyhow::{Context, anyhow};
 use manyway_os::secret;
 use manyway_registry::server::{Connections, Server, ServerConfig};
@@ -11,7 +13,7 @@ use rand::{Rng, SeedableRng};
 use crate::args::RegistryArgs;
 use crate::exit::{Stop, usage};
 use crate::screen::Screen;
-use crate::state;
+use crate::{families, state};
 
 pub(crate) async fn run(screen: &Screen, args: RegistryArgs) -> anyhow::Result<()> {
     let mut rng =
@@ -40,7 +42,7 @@ pub(crate) async fn run(screen: &Screen, args: RegistryArgs) -> anyhow::Result<(
     let mut seed = [0; 32];
     rng.fill_bytes(&mut seed);
     let config = ServerConfig {
-        listen: args.listen,
+        listen: families::available(screen, &args.listen),
         tls,
         core: Core::new(key, tokens, limits, seed),
         store,
@@ -84,12 +86,20 @@ fn tokens(screen: &Screen, args: &RegistryArgs, rng: &mut ChaCha20Rng) -> anyhow
 
 /// Prints the registry's identity and its URL for others.
 fn announce(screen: &Screen, server: &Server, args: &RegistryArgs) -> anyhow::Result<()> {
-    let address = server.address();
-    screen.say(&format!("Registry {} listens on {address}", server.id()));
+    let addresses = server.addresses();
+    let listed: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    screen.say(&format!(
+        "Registry {} listens on {}",
+        server.id(),
+        listed.join(" and ")
+    ));
+    let mut named = addresses.iter().map(SocketAddr::ip);
     let host = match &args.host {
         Some(host) => host.clone(),
-        None if address.ip().is_unspecified() => "HOST".to_owned(),
-        None => address.ip().to_string(),
+        None => match named.find(|address| !address.is_unspecified()) {
+            Some(address) => address.to_string(),
+            None => "HOST".to_owned(),
+        },
     };
     let host = match host.contains(':') {
         true => format!("[{host}]"),
@@ -99,7 +109,7 @@ fn announce(screen: &Screen, server: &Server, args: &RegistryArgs) -> anyhow::Re
         Some(_) => String::new(),
         None => format!("#{}", server.id()),
     };
-    let url = format!("https://{host}:{}{pin}", address.port());
+    let url = format!("https://{host}:{}{pin}", addresses[0].port());
     url.parse::<RegistryUrl>()
         .map_err(|error| usage(format!("`--host`: {error}")))?;
     screen.say(&format!("For relays and clients: --registry {url}"));

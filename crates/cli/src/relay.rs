@@ -21,7 +21,7 @@ use crate::access::new_account;
 use crate::args::{RelayArgs, TcpArgs};
 use crate::exit::{Stop, usage};
 use crate::screen::Screen;
-use crate::{invites, metrics, state};
+use crate::{families, invites, metrics, state};
 
 /// A leaving relay ends after this long without traffic.
 const IDLE: Duration = Duration::from_secs(2);
@@ -43,7 +43,8 @@ pub(crate) async fn run(screen: &Screen, args: RelayArgs) -> anyhow::Result<()> 
         .trusted
         .extend(registry_keys(&args.enrolment.registry).await?);
     let stop = Stop::listen(false);
-    let mut server = bind(config, &args.listen)?;
+    config.listen = families::available(screen, &config.listen);
+    let mut server = Server::bind(config)?;
     let member = membership(&args, &key_file, &server)?;
     let handle = server.handle();
     if let Some(address) = args.metrics {
@@ -180,27 +181,6 @@ fn streams(args: &TcpArgs) -> StreamConfig {
             ..StreamLimits::default()
         }
         .within(connections),
-    }
-}
-
-/// Listens on all addresses. On a host without IPv6, listens on the default IPv4 address only.
-fn bind(config: ServerConfig, listen: &[SocketAddr]) -> anyhow::Result<Server> {
-    let by_default = listen.iter().all(|address| address.ip().is_unspecified());
-    let v4_only = ServerConfig {
-        listen: listen.iter().copied().filter(SocketAddr::is_ipv4).collect(),
-        ..config.clone()
-    };
-    match Server::bind(config) {
-        Err(ServerError::Bind { address, error, .. })
-            if address.is_ipv6()
-                && by_default
-                && !v4_only.listen.is_empty()
-                && error.kind() != io::ErrorKind::AddrInUse =>
-        {
-            tracing::info!(%error, "this host has no IPv6");
-            Ok(Server::bind(v4_only)?)
-        }
-        bound => Ok(bound?),
     }
 }
 

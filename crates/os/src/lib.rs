@@ -1,4 +1,4 @@
-//! System calls that an endpoint, a relay and a registry share: UDP socket options, a Unix clock
+//! System calls that an endpoint, a relay and a registry share: socket options, a Unix clock
 //! that never jumps, how many files may be open, whether a lost terminal ends a process, files with
 //! secrets; and TUN devices, for tunnels and testbeds. No protocol lives here.
 //!
@@ -10,6 +10,7 @@ mod hangup;
 #[cfg(target_os = "linux")]
 pub mod netlink;
 pub mod secret;
+mod tcp;
 #[cfg(target_os = "linux")]
 pub mod tun;
 pub mod udp;
@@ -17,3 +18,4 @@ pub mod udp;
 pub use clock::UnixClock;
 pub use files::open_files;
 pub use hangup::ignores_hangup;
+pub use tcp::tcp_listener;

@@ -16,9 +16,15 @@ use clap::Args;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RegistryArgs {
-    /// Address to listen on: HTTPS over TCP, and UDP for hosts that ask for their public address
-    #[arg(long, value_name = "ADDR:PORT", default_value = "0.0.0.0:45180")]
-    pub(crate) listen: SocketAddr,
+    /// Address to listen on: HTTPS over TCP, and UDP for hosts that ask for their public address;
+    /// repeatable, with one port
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        default_values = ["0.0.0.0:45180", "[::]:45180"],
+        value_delimiter = ','
+    )]
+    pub(crate) listen: Vec<SocketAddr>,
 
     /// Host name or address for the URL that the registry prints
     #[arg(long, value_name = "HOST")]

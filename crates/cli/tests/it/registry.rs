@@ -1,8 +1,10 @@
 //! `manyway registry` and the relays that it lists, as their operators run them.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use crate::common::service::Service;
 use crate::common::{Running, manyway};
@@ -126,4 +128,75 @@ fn errors_say_what_to_do() {
         &[&relay[..], &["--registry", url, "--token-file", "none"]].concat(),
         &["none doesn't exist", "operator"],
     );
+}
+
+#[test]
+fn it_listens_on_both_families_at_one_port() {
+    let dir = TempDir::new().unwrap();
+    let line = [
+        "registry",
+        "--listen",
+        "0.0.0.0:0,[::]:0",
+        "--host",
+        "r.example",
+    ];
+    let files = ["--key-file", "k", "--token-file", "t"];
+    let mut registry = Service::start(dir.path(), &[&line[..], &files].concat());
+    registry.hear("--registry https://");
+    let url = registry.url();
+    let listens = format!("listens on 0.0.0.0:{0} and [::]:{0}\n", url.port);
+    assert!(registry.said.contains(&listens), "{}", registry.said);
+    registry.end();
+    let two = ["registry", "--listen", "127.0.0.1:1,[::1]:2"];
+    let failed = Running(
+        manyway(dir.path(), &[&two[..], &files].concat())
+            .spawn()
+            .unwrap(),
+    );
+    let failed = failed.finish();
+    assert!(failed.stderr.contains("have different ports"), "{failed:?}");
+}
+
+/// A host of its own, with the default addresses. Skipped without root.
+#[test]
+fn where_ipv6_is_off_ipv4_is_served_and_that_is_said() {
+    let script = "ip link set lo up && echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6 && \
+        exec \"$0\" \"$@\"";
+    let alone = |program: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--net", "sh", "-c", script, program]);
+        command
+    };
+    if !alone("true")
+        .output()
+        .is_ok_and(|made| made.status.success())
+    {
+        let reason = b"skipped: it takes root and ip to make a host without IPv6\n";
+        std::io::stderr().write_all(reason).unwrap();
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    for (line, heard, port) in [
+        (
+            ["registry", "--token-file", "t"],
+            "--registry https://",
+            45180,
+        ),
+        (
+            ["relay", "--advertise", "203.0.113.7:1"],
+            "RELAY for listeners",
+            45170,
+        ),
+    ] {
+        let mut command = alone(env!("CARGO_BIN_EXE_manyway"));
+        command.args(line).args(["--key-file", line[0]]);
+        command.current_dir(dir.path()).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut service = Service::run(command);
+        service.hear(heard);
+        let said = service.end();
+        assert_eq!(said.matches("This host has no IPv6").count(), 1, "{said}");
+        let listens = format!("listens on 0.0.0.0:{port}\n");
+        assert!(said.contains(&listens), "{said}");
+    }
 }

@@ -54,14 +54,14 @@ impl Host {
         };
         let tokens = Tokens::parse(TOKENS).unwrap();
         let registry = Registry::bind(RegistryConfig {
-            listen: self.address,
+            listen: vec![self.address],
             tls: tls::pinned_server(&key()).unwrap(),
             core: Core::new(key(), tokens, limits, [7; 32]),
             store: Store::Memory,
             connections: Connections::default(),
         });
         let registry = registry.await.unwrap();
-        self.address = registry.address();
+        self.address = registry.addresses()[0];
         self.running = Some(tokio::spawn(registry.run(std::future::pending())));
     }
 

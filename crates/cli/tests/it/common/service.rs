@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::ChildStderr;
+use std::process::{ChildStderr, Command};
 
 use manyway_registry::RegistryUrl;
 
@@ -18,7 +18,11 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) fn start(dir: &Path, arguments: &[&str]) -> Self {
-        let mut process = Running(manyway(dir, arguments).spawn().unwrap());
+        Self::run(manyway(dir, arguments))
+    }
+
+    pub(crate) fn run(mut command: Command) -> Self {
+        let mut process = Running(command.spawn().unwrap());
         let stderr = BufReader::new(process.0.stderr.take().unwrap());
         Self {
             process,

@@ -72,7 +72,7 @@ fn serve() {
             ..Limits::default()
         };
         let config = ServerConfig {
-            listen: "127.0.0.1:0".parse().expect("an address"),
+            listen: vec!["127.0.0.1:0".parse().expect("an address")],
             tls: tls::pinned_server(&key).expect("TLS"),
             core: Core::new(key, Tokens::parse(TOKENS).expect("tokens"), limits, [7; 32]),
             store: Store::Memory,
@@ -83,7 +83,7 @@ fn serve() {
             },
         };
         let server = Server::bind(config).await.expect("a port");
-        println!("{} {}", server.address(), server.id());
+        println!("{} {}", server.addresses()[0], server.id());
         let ended = tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()));
         server
             .run(async { ended.await.map(drop).unwrap_or(()) })

@@ -1,10 +1,11 @@
 //! Accepts connections: TLS, HTTP/1.1, and bounds on their number and duration.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::Router;
@@ -120,7 +121,7 @@ pub(super) struct From {
 }
 
 pub(super) async fn run(
-    listener: &TcpListener,
+    listeners: &[TcpListener],
     tls: &Arc<ServerConfig>,
     router: Router,
     bounds: Connections,
@@ -128,15 +129,17 @@ pub(super) async fn run(
 ) {
     let acceptor = TlsAcceptor::from(Arc::clone(tls));
     let places = Places::new(bounds.all, bounds.per_source);
+    let mut turn = 0;
     let (stopping, stopped) = watch::channel(false);
     let mut connections = JoinSet::new();
     let mut stop = pin!(stop);
     loop {
         while connections.try_join_next().is_some() {}
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = accept(listeners, turn) => accepted,
             () = &mut stop => break,
         };
+        turn += 1;
         let (stream, from) = match accepted {
             Ok(accepted) => accepted,
             Err(error) if is_about_one(&error) => continue,
@@ -167,6 +170,21 @@ pub(super) async fn run(
     })
     .await
     .ok();
+}
+
+/// Accepts at any of the listeners. In each turn, another one comes first.
+async fn accept(listeners: &[TcpListener], turn: usize) -> io::Result<(TcpStream, SocketAddr)> {
+    poll_fn(|context| {
+        let first = turn % listeners.len().max(1);
+        let (before, after) = listeners.split_at(first);
+        for listener in after.iter().chain(before) {
+            if let Poll::Ready(accepted) = listener.poll_accept(context) {
+                return Poll::Ready(accepted);
+            }
+        }
+        Poll::Pending
+    })
+    .await
 }
 
 /// Whether an error of accepting is that of the connection that came.
@@ -257,6 +275,30 @@ impl Client {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A flood at one address doesn't keep others from the next one.
+    #[tokio::test]
+    async fn listeners_take_turns() {
+        let bind = || TcpListener::bind("127.0.0.1:0");
+        let listeners = [bind().await.unwrap(), bind().await.unwrap()];
+        let mut callers = Vec::new();
+        for listener in &listeners {
+            for _ in 0..2 {
+                let to = listener.local_addr().unwrap();
+                callers.push(TcpStream::connect(to).await.unwrap());
+            }
+        }
+        for turn in 0..4 {
+            let (stream, _) = accept(&listeners, turn).await.unwrap();
+            let at = listeners[turn % 2].local_addr().unwrap();
+            assert_eq!(stream.local_addr().unwrap(), at, "turn {turn}");
+        }
+        // Where nobody else waits, the same one is accepted at again.
+        let to = listeners[0].local_addr().unwrap();
+        let _last = TcpStream::connect(to).await.unwrap();
+        let (stream, _) = accept(&listeners, 1).await.unwrap();
+        assert_eq!(stream.local_addr().unwrap(), to);
+    }
 
     #[test]
     fn connections_fit_into_the_files_that_there_are() {

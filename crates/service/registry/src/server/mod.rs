@@ -1,6 +1,7 @@
 //! The registry's server: HTTPS and UDP sockets around [`Core`].
 
 mod accept;
+mod listen;
 mod observe;
 mod places;
 mod probe;
@@ -28,9 +29,9 @@ pub(crate) use routes::read;
 
 /// A registry's configuration.
 pub struct ServerConfig {
-    /// The address for HTTPS, and for UDP, where it answers HELLOs of hosts that ask for their
-    /// address.
-    pub listen: SocketAddr,
+    /// The addresses for HTTPS, and for UDP, where it answers HELLOs of hosts that ask for their
+    /// address. All have one port. If the system is to choose it, they have port 0.
+    pub listen: Vec<SocketAddr>,
     /// Its certificate.
     pub tls: Arc<TlsConfig>,
     /// Its policy.
@@ -53,6 +54,15 @@ pub enum ServerError {
         #[source]
         error: io::Error,
     },
+    /// No address to listen on.
+    #[error("a registry needs an address to listen on")]
+    NoAddress,
+    /// The addresses have different ports.
+    #[error(
+        "{0} and {1} have different ports: listen on one port, since clients know the registry by \
+         one"
+    )]
+    Ports(SocketAddr, SocketAddr),
     /// The store can't be used.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -83,8 +93,8 @@ impl App {
 /// A registry with bound sockets that doesn't run yet.
 pub struct Server {
     app: Arc<App>,
-    listener: TcpListener,
-    address: SocketAddr,
+    listeners: Vec<TcpListener>,
+    addresses: Vec<SocketAddr>,
     tls: Arc<TlsConfig>,
     connections: Connections,
     tasks: Vec<tokio::task::AbortHandle>,
@@ -96,30 +106,31 @@ impl Server {
     /// # Errors
     /// [`ServerError`].
     pub async fn bind(config: ServerConfig) -> Result<Self, ServerError> {
+        let connections = config.connections.affordable();
+        let (listeners, addresses) = listen::bind(&config.listen)?;
         let failed = |error| ServerError::Bind {
-            address: config.listen,
+            address: addresses[0],
             error,
         };
-        let connections = config.connections.affordable();
-        let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
         let id = config.core.id();
         let core = Arc::new(Mutex::new(config.core));
         let store = Arc::new(config.store);
         let follower = store.follow(&core).await?;
         let clock = UnixClock::start();
         let mut tasks: Vec<_> = follower.iter().map(|task| task.abort_handle()).collect();
-        let observe_port = match observe::serve(address, id, Arc::clone(&core), clock).await {
-            Ok(task) => {
-                tasks.push(task);
-                Some(address.port())
+        let mut observe_port = None;
+        for &address in &addresses {
+            match observe::serve(address, id, Arc::clone(&core), clock) {
+                Ok(task) => {
+                    tasks.push(task);
+                    observe_port = Some(address.port());
+                }
+                Err(error) => tracing::warn!(
+                    %error,
+                    "no UDP port at {address}: nobody learns its address there"
+                ),
             }
-            Err(error) => {
-                tracing::warn!(%error, "no UDP port {}: nobody learns its address \
-                    here", address.port());
-                None
-            }
-        };
+        }
         let prober = probe::Prober::start(connections.outgoing())
             .await
             .map_err(failed)?;
@@ -144,17 +155,17 @@ impl Server {
         tasks.push(tokio::spawn(tick(Arc::clone(&app))).abort_handle());
         Ok(Self {
             app,
-            listener,
-            address,
+            listeners,
+            addresses,
             tls: config.tls,
             connections,
             tasks,
         })
     }
 
-    /// The address on which it listens, with the port that the system chose.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    /// The addresses on which it listens, with the port that the system chose.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
     }
 
     /// Its key.
@@ -171,7 +182,7 @@ impl Server {
     /// Serves until `stop` resolves. Running requests then get a few seconds.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let router = routes::router(Arc::clone(&self.app));
-        accept::run(&self.listener, &self.tls, router, self.connections, stop).await;
+        accept::run(&self.listeners, &self.tls, router, self.connections, stop).await;
     }
 }
 

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use manyway_os::UnixClock;
+use manyway_os::udp::udp_socket;
 use manyway_wire::relay::{
     Consent, ConsentReply, HELLO_LEN, Hello, Mac, Proof, RelayId, canonical,
 };
@@ -15,13 +16,13 @@ use crate::Core;
 
 /// Answers HELLOs that name the registry's key. The codes are zero: a registry forwards nothing, so
 /// nobody could use them.
-pub(super) async fn serve(
+pub(super) fn serve(
     address: SocketAddr,
     id: RelayId,
     core: Arc<Mutex<Core>>,
     clock: UnixClock,
 ) -> io::Result<AbortHandle> {
-    let socket = UdpSocket::bind(address).await?;
+    let socket = UdpSocket::from_std(udp_socket(address, None)?.into())?;
     let task = tokio::spawn(async move {
         let mut buffer = [0; HELLO_LEN + 1];
         loop {

@@ -316,3 +316,26 @@ async fn the_keys_of_registries_are_those_that_their_urls_pin() {
     expected.sort_unstable();
     assert_eq!(keys, expected);
 }
+
+/// Over both families, at one port.
+#[tokio::test]
+async fn it_listens_on_all_addresses() {
+    let registry = Registry::start().await;
+    let port = registry.address.port();
+    for address in ["127.0.0.1", "[::1]"] {
+        let url = format!("https://{address}:{port}#{}", key(1).id());
+        let mut client = client(&[url.parse().unwrap()]);
+        client.subset(1).await.unwrap();
+        let observers = client.observers().await;
+        let at = format!("{address}:{port}").parse().unwrap();
+        assert_eq!(observers, [(at, key(1).id())]);
+        let socket = tokio::net::UdpSocket::bind(format!("{address}:0"));
+        let socket = socket.await.unwrap();
+        let (nonce, relay) = (Nonce([7; 8]), key(1).id());
+        let hello = Hello { nonce, relay }.to_bytes();
+        socket.send_to(&hello, at).await.unwrap();
+        let mut buffer = [0; 200];
+        let len = socket.recv(&mut buffer).await.unwrap();
+        assert!(RelayReply::decode(&buffer[..len]).is_ok());
+    }
+}

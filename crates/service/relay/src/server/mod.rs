@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use manyway_os::UnixClock;
+use manyway_os::{UnixClock, tcp_listener};
 use manyway_wire::relay::{GRANT_LIFE, RelayId};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rand::SeedableRng;
@@ -374,7 +374,7 @@ fn bind_sockets(config: &ServerConfig) -> Result<(Vec<Socket>, Vec<socket2::Sock
         };
         check_addresses(&listen)?;
         match bind_all(&listen, "TCP", |address| {
-            streams::bind(address, &streams.limits)
+            tcp_listener(address, streams.limits.buffer)
         }) {
             Err(ServerError::Bind { error, .. })
                 if attempts > 0 && error.kind() == io::ErrorKind::AddrInUse => {}

@@ -11,7 +11,7 @@ use std::time::Duration;
 use manyway_os::{UnixClock, open_files};
 use manyway_wire::relay::{STREAM_REQUEST_MAX_LEN, StreamRefusal, StreamReply, stream_request_len};
 use rand::rngs::ChaCha20Rng;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::Socket;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -23,8 +23,6 @@ use super::splice::{Passed, Splicer};
 use crate::gate::{ConnectionId, Step, StreamTerms};
 use crate::{Ending, Gate, Keys, Rates, Revoked, StreamCounters, StreamLimits};
 
-/// Connections that the kernel holds until the relay accepts them.
-const BACKLOG: i32 = 1024;
 /// The most messages that wait for a connection's task. A listener has at most as many calls.
 const POSTS: usize = 64;
 /// How long to wait when the system has no file descriptors left.
@@ -157,28 +155,6 @@ impl Drop for Member {
 /// far as it may. Half a stream is a socket and a pipe. `None` if the system doesn't say.
 pub fn affordable_connections() -> Option<usize> {
     Some((open_files()?.saturating_sub(64) / 3).max(2))
-}
-
-/// Binds a socket that accepts at `address`.
-pub(super) fn bind(address: SocketAddr, limits: &StreamLimits) -> io::Result<Socket> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::STREAM,
-        Some(Protocol::TCP),
-    )?;
-    if address.is_ipv6() {
-        socket.set_only_v6(true)?;
-    }
-    // Old connections that the kernel still remembers don't block the port.
-    socket.set_reuse_address(true)?;
-    if let Some(bytes) = limits.buffer {
-        socket.set_recv_buffer_size(bytes)?;
-        socket.set_send_buffer_size(bytes)?;
-    }
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket)
 }
 
 impl StreamServer {

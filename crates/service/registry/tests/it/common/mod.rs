@@ -80,14 +80,14 @@ impl Registry {
         connections: Connections,
     ) -> Self {
         let config = ServerConfig {
-            listen: "127.0.0.1:0".parse().unwrap(),
+            listen: vec!["127.0.0.1:0".parse().unwrap(), "[::1]:0".parse().unwrap()],
             tls: tls::pinned_server(key).unwrap(),
             core: core(key, limits),
             store,
             connections,
         };
         let server = Server::bind(config).await.unwrap();
-        let address = server.address();
+        let address = server.addresses()[0];
         let url = format!("https://{address}#{}", key.id()).parse().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(server.run(async {
