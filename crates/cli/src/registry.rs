@@ -13,7 +13,7 @@ use rand::{Rng, SeedableRng};
 use crate::args::RegistryArgs;
 use crate::exit::{Stop, usage};
 use crate::screen::Screen;
-use crate::{families, state};
+use crate::{families, metrics, state};
 
 pub(crate) async fn run(screen: &Screen, args: RegistryArgs) -> anyhow::Result<()> {
     let mut rng =
@@ -50,6 +50,10 @@ pub(crate) async fn run(screen: &Screen, args: RegistryArgs) -> anyhow::Result<(
     };
     let stop = Stop::listen(false);
     let server = Server::bind(config).await?;
+    if let Some(address) = args.metrics {
+        let handle = server.handle();
+        metrics::serve(screen, address, move || handle.to_prometheus()).await?;
+    }
     announce(screen, &server, &args)?;
     server.run(stop.requested()).await;
     screen.say("Stopped. Relays keep running, and enrol again when the registry is back.");

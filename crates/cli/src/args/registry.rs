@@ -53,6 +53,10 @@ pub(crate) struct RegistryArgs {
     #[arg(long, value_name = "STORE", default_value = "memory")]
     pub(crate) store: String,
 
+    /// Address for Prometheus metrics (http://ADDR:PORT/metrics) and /health
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) metrics: Option<SocketAddr>,
+
     /// Certificate chain (PEM) to use instead of the registry's own key; clients then need no key
     /// in the URL
     #[arg(long, value_name = "FILE", requires = "tls_key")]

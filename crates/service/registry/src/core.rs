@@ -1,13 +1,13 @@
 //! The registry's decisions. No I/O: the caller hands in the time, and a seed provides the
 //! randomness.
 
+mod metrics;
 mod pairing;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_lc_rs::hmac;
 use manyway_relay::address::{Kind, kind};
 use manyway_relay::bucket::{Allowance, Bucket, Sketch};
 use manyway_relay::keys::verify;
@@ -15,6 +15,7 @@ use manyway_wire::relay::{MAX_RELAY_ADDRESSES, RateClass, RelayId, VoucherTerms,
 use rand::rngs::ChaCha20Rng;
 use rand::{Rng, RngExt, SeedableRng};
 
+use crate::accounts::{Accounts, Used};
 use crate::api::{self, AskVouchers, EnrolClient, EnrolRelay, MAX_RELAYS, SUBSET};
 use crate::codes::{Codes, Kind as Code};
 use crate::mailboxes::Mailboxes;
@@ -123,8 +124,7 @@ struct Credential {
 pub struct Core {
     key: RegistryKey,
     codes: Codes,
-    accounts: hmac::Key,
-    tokens: Tokens,
+    accounts: Accounts,
     limits: Limits,
     relays: RelayTable,
     meetings: Meetings,
@@ -132,6 +132,8 @@ pub struct Core {
     sources: Sketch,
     targets: Sketch,
     probes: Bucket,
+    /// HELLOs answered over UDP.
+    observed: u64,
     rng: ChaCha20Rng,
 }
 
@@ -141,12 +143,8 @@ impl Core {
         let mut rng = ChaCha20Rng::from_seed(seed);
         Self {
             codes: Codes::new(&*key.derive(b"manyway registry codes")),
-            accounts: hmac::Key::new(
-                hmac::HMAC_SHA256,
-                &*key.derive(b"manyway registry accounts"),
-            ),
+            accounts: Accounts::new(&key, tokens),
             key,
-            tokens,
             limits,
             relays: RelayTable::default(),
             meetings: Meetings::default(),
@@ -154,6 +152,7 @@ impl Core {
             sources: Sketch::new(CELLS, || rng.next_u64()),
             targets: Sketch::new(CELLS, || rng.next_u64()),
             probes: Bucket::default(),
+            observed: 0,
             rng,
         }
     }
@@ -193,6 +192,13 @@ impl Core {
         self.charge(now, from, 1)
     }
 
+    /// Counts a HELLO over UDP. Returns whether to answer it.
+    pub(crate) fn observe(&mut self, now: Duration, from: SocketAddr) -> bool {
+        let admitted = self.admit(now, from).is_ok();
+        self.observed += u64::from(admitted);
+        admitted
+    }
+
     fn charge(&mut self, now: Duration, from: SocketAddr, weight: u64) -> Result<(), Problem> {
         let cells = self.sources.cells(&source(from));
         let allowance = Allowance::events(weight, self.limits.rate.max(1));
@@ -227,7 +233,7 @@ impl Core {
         request: &EnrolRelay,
     ) -> Result<Candidate, Problem> {
         self.charge(now, from, WEIGHT_ENROL)?;
-        let Some(holder) = self.tokens.holder(Role::Relay, token) else {
+        let Some(holder) = self.accounts.holder(Role::Relay, token) else {
             return Err(self.failed(now, from, Problem::Token));
         };
         let owner = Arc::clone(&holder.name);
@@ -381,20 +387,23 @@ impl Core {
         request: &EnrolClient,
     ) -> Result<(String, u32), Problem> {
         self.charge(now, from, WEIGHT_ENROL)?;
-        let Some(holder) = self.tokens.holder(Role::Client, token) else {
+        let Some(holder) = self.accounts.holder(Role::Client, token) else {
             return Err(self.failed(now, from, Problem::Token));
         };
         let client = relay_id(&request.client, "client")?;
         let expires = seconds(now + CREDENTIAL_LIFE);
         // Each name has one account, however many clients enrol with its token.
-        let tag = hmac::sign(&self.accounts, holder.name.as_bytes());
+        let account = self.accounts.of(&holder.name);
         let body = [
             &client.0[..],
-            &tag.as_ref()[..8],
+            &account,
             &[holder.class.number()],
             &expires.to_be_bytes(),
         ]
         .concat();
+        if let Some(used) = self.accounts.used(&account) {
+            used.enrolments += 1;
+        }
         Ok((self.codes.seal(Code::Credential, &body), expires))
     }
 
@@ -420,6 +429,22 @@ impl Core {
         }
     }
 
+    /// Counts for the account what has become of its request.
+    fn counted<T>(
+        &mut self,
+        of: &Credential,
+        result: Result<T, Problem>,
+        count: impl FnOnce(&mut Used, &T),
+    ) -> Result<T, Problem> {
+        if let Some(used) = self.accounts.used(&of.account) {
+            match &result {
+                Ok(done) => count(used, done),
+                Err(_) => used.refused += 1,
+            }
+        }
+        result
+    }
+
     /// Vouchers for the named relays and for random ones, which begin with those that have to
     /// forward streams over TCP.
     ///
@@ -434,6 +459,20 @@ impl Core {
     ) -> Result<Vec<api::VouchedRelay>, Problem> {
         self.admit(now, from)?;
         let credential = self.credential(now, from, credential)?;
+        let chosen = self.choose(now, from, &credential, request);
+        self.counted(&credential, chosen, |used, relays| {
+            used.voucher_requests += 1;
+            used.vouchers += relays.len() as u64;
+        })
+    }
+
+    fn choose(
+        &mut self,
+        now: Duration,
+        from: SocketAddr,
+        credential: &Credential,
+        request: &AskVouchers,
+    ) -> Result<Vec<api::VouchedRelay>, Problem> {
         let more = usize::from(request.more.unwrap_or(SUBSET));
         let count = request.relays.len() + more;
         if count > MAX_RELAYS {
@@ -465,7 +504,7 @@ impl Core {
             .filter(|record| !named.contains(&record.relay));
         let chosen = known.chain(random.take(more));
         Ok(chosen
-            .map(|record| self.vouch(now, &credential, record))
+            .map(|record| self.vouch(now, credential, record))
             .collect())
     }
 
@@ -512,7 +551,8 @@ impl Core {
             all: self.limits.listeners,
             per_account: self.limits.listeners_per_account,
         };
-        self.meetings.publish(now, publication, bounds)?;
+        let published = self.meetings.publish(now, publication, bounds);
+        self.counted(&credential, published, |_, ()| {})?;
         Ok(name)
     }
 

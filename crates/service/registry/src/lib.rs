@@ -8,6 +8,8 @@
 //! feature `server` the crate is only that. `docs/registry.md` specifies the interface and
 //! discusses the threats.
 
+#[cfg(feature = "server")]
+mod accounts;
 pub mod api;
 pub mod client;
 mod code;

@@ -174,6 +174,11 @@ impl Mailboxes {
         Ok(number)
     }
 
+    /// The mailboxes, with those that are remembered.
+    pub(crate) fn len(&self) -> usize {
+        self.boxes.len()
+    }
+
     /// Forgets now and then what has ended: first the messages, later that there was a mailbox.
     pub(crate) fn sweep(&mut self, now: Duration) {
         if now >= self.next_sweep {

@@ -136,6 +136,14 @@ impl Tokens {
         Ok(tokens)
     }
 
+    /// The names of those with a token of this role.
+    #[cfg(feature = "server")]
+    pub(crate) fn names(&self, role: Role) -> impl Iterator<Item = &Arc<str>> {
+        let holders = self.0.iter().map(|(holder, _)| holder);
+        let holders = holders.filter(move |holder| holder.role == role);
+        holders.map(|holder| &holder.name)
+    }
+
     /// The holder of a token of this role. Takes the same time for all tokens, known or not.
     #[cfg(feature = "server")]
     pub(crate) fn holder(&self, role: Role, token: &str) -> Option<&Holder> {

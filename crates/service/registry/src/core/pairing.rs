@@ -36,7 +36,8 @@ impl Core {
             per_source: self.limits.codes_per_source,
             life: self.limits.code_life,
         };
-        self.mailboxes.open(now, &opening, bounds, &mut self.rng)
+        let opened = self.mailboxes.open(now, &opening, bounds, &mut self.rng);
+        self.counted(&credential, opened, |used, _| used.codes += 1)
     }
 
     /// How long a mailbox waits for a guest.

@@ -124,11 +124,10 @@ pub(super) async fn run(
     listeners: &[TcpListener],
     tls: &Arc<ServerConfig>,
     router: Router,
-    bounds: Connections,
+    (bounds, places): (Connections, &Arc<Places>),
     stop: impl Future<Output = ()>,
 ) {
     let acceptor = TlsAcceptor::from(Arc::clone(tls));
-    let places = Places::new(bounds.all, bounds.per_source);
     let mut turn = 0;
     let (stopping, stopped) = watch::channel(false);
     let mut connections = JoinSet::new();

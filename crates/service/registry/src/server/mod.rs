@@ -2,6 +2,7 @@
 
 mod accept;
 mod listen;
+mod metrics;
 mod observe;
 mod places;
 mod probe;
@@ -15,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use manyway_os::UnixClock;
+use manyway_relay::exposition::Exposition;
 use manyway_wire::relay::RelayId;
 use rustls::ServerConfig as TlsConfig;
 use tokio::net::TcpListener;
@@ -24,6 +26,7 @@ use crate::store::{Store, StoreError};
 use crate::{Core, api};
 
 pub use accept::Connections;
+use places::Places;
 pub use routes::openapi;
 pub(crate) use routes::read;
 
@@ -80,6 +83,8 @@ struct App {
     // As `calls`, for the mailboxes with a number.
     mail: [Notify; 256],
     waiting: Semaphore,
+    places: Arc<Places>,
+    requests: metrics::Requests,
     /// The time limit for a body.
     body: Duration,
 }
@@ -150,6 +155,8 @@ impl Server {
             calls: std::array::from_fn(|_| Notify::new()),
             mail: std::array::from_fn(|_| Notify::new()),
             waiting: Semaphore::new(connections.waiting()),
+            places: Places::new(connections.all, connections.per_source),
+            requests: metrics::Requests::default(),
             body: connections.body,
         });
         tasks.push(tokio::spawn(tick(Arc::clone(&app))).abort_handle());
@@ -168,6 +175,11 @@ impl Server {
         &self.addresses
     }
 
+    /// A handle to look at it while it runs.
+    pub fn handle(&self) -> Handle {
+        Handle(Arc::clone(&self.app))
+    }
+
     /// Its key.
     pub fn id(&self) -> RelayId {
         self.app.core().id()
@@ -182,7 +194,23 @@ impl Server {
     /// Serves until `stop` resolves. Running requests then get a few seconds.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let router = routes::router(Arc::clone(&self.app));
-        accept::run(&self.listeners, &self.tls, router, self.connections, stop).await;
+        let room = (self.connections, &self.app.places);
+        accept::run(&self.listeners, &self.tls, router, room, stop).await;
+    }
+}
+
+/// Looks at a running [`Server`].
+#[derive(Clone)]
+pub struct Handle(Arc<App>);
+
+impl Handle {
+    /// All counters in Prometheus' text format, version 0.0.4.
+    pub fn to_prometheus(&self) -> String {
+        let mut text = Exposition::default();
+        self.0.places.expose(&mut text);
+        self.0.requests.expose(&mut text);
+        self.0.core().expose(&mut text);
+        text.into_text()
     }
 }
 

@@ -35,10 +35,10 @@ pub(super) fn serve(
             let admit = || {
                 core.lock()
                     .unwrap_or_else(PoisonError::into_inner)
-                    .admit(now, from)
+                    .observe(now, from)
             };
             if let Some(reply) = answer(&buffer[..len], from, id, now.as_secs() as u32)
-                && admit().is_ok()
+                && admit()
             {
                 socket.try_send_to(&reply.to_bytes(), from).ok();
             }

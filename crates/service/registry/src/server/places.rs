@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use manyway_relay::exposition::Exposition;
 use tokio::sync::oneshot;
 
 use crate::core::source;
@@ -35,13 +36,20 @@ impl Places {
             sources: HashMap::new(),
             unproven: BTreeSet::new(),
             idle: BTreeSet::new(),
+            refused: 0,
+            evicted: 0,
         };
         Arc::new(Self(Mutex::new(room)))
     }
 
     /// Gives a connection a place, if necessary that of another one. None if none may go.
     pub(super) fn enter(self: &Arc<Self>, from: SocketAddr) -> Option<(Place, Evicted)> {
-        let (id, evicted) = self.room().enter(source(from))?;
+        let mut room = self.room();
+        let Some((id, evicted)) = room.enter(source(from)) else {
+            room.refused += 1;
+            return None;
+        };
+        drop(room);
         let places = Arc::clone(self);
         Some((Place { places, id }, evicted))
     }
@@ -49,6 +57,23 @@ impl Places {
     /// Evicts the connection that is the first to go, if there is one.
     pub(super) fn make_way(&self) -> Option<()> {
         self.room().make_way()
+    }
+
+    /// Adds the number of connections, and how many came and went in which way.
+    pub(super) fn expose(&self, text: &mut Exposition) {
+        let room = self.room();
+        let (now, help) = (room.connections.len(), "Connections now.");
+        text.single("manyway_registry_connections", "gauge", help, now);
+        let name = "manyway_registry_connections_total";
+        let help = "Connections that got a place, found none, or lost theirs to others.";
+        text.family(name, "counter", help);
+        for (result, count) in [
+            ("accepted", room.next),
+            ("refused", room.refused),
+            ("evicted", room.evicted),
+        ] {
+            text.sample(name, &[("result", result)], count);
+        }
     }
 
     fn room(&self) -> MutexGuard<'_, Room> {
@@ -85,6 +110,10 @@ struct Room {
     unproven: BTreeSet<(usize, Reverse<Id>)>,
     /// The proven connections without a running request.
     idle: BTreeSet<Id>,
+    /// Connections that found no place.
+    refused: u64,
+    /// Connections that lost theirs.
+    evicted: u64,
 }
 
 struct Connection {
@@ -114,7 +143,7 @@ impl Room {
         match own.filter(|own| own.all >= self.per_source) {
             Some(own) => {
                 let first = own.unproven.first().or(own.idle.first());
-                self.leave(*first?);
+                self.evict(*first?);
             }
             None if self.connections.len() >= self.all => self.make_way()?,
             None => {}
@@ -138,8 +167,13 @@ impl Room {
     fn make_way(&mut self) -> Option<()> {
         let crowded = self.unproven.last().map(|(_, Reverse(oldest))| *oldest);
         let goes = crowded.or_else(|| self.idle.first().copied())?;
-        self.leave(goes);
+        self.evict(goes);
         Some(())
+    }
+
+    fn evict(&mut self, id: Id) {
+        self.evicted += 1;
+        self.leave(id);
     }
 
     fn leave(&mut self, id: Id) {
@@ -250,6 +284,17 @@ mod tests {
         drop(last);
         assert!(enter(6).is_some());
         assert!(!gone(&mut busy.1) && !gone(&mut newer.1));
+        let mut text = Exposition::default();
+        places.expose(&mut text);
+        let text = text.into_text();
+        for sample in [
+            "manyway_registry_connections 2",
+            "manyway_registry_connections_total{result=\"accepted\"} 6",
+            "manyway_registry_connections_total{result=\"refused\"} 1",
+            "manyway_registry_connections_total{result=\"evicted\"} 2",
+        ] {
+            assert!(text.lines().any(|line| line == sample), "{sample}: {text}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use axum::Router;
 use axum::extract::{FromRequest, Path, Request, State};
 use axum::http::StatusCode;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -22,6 +23,7 @@ use utoipa_axum::routes;
 
 use super::App;
 use super::accept::From;
+use super::metrics::{Refused, counted};
 use super::places::Place;
 use crate::api::{
     About, Answer, AnswerOffer, AskVouchers, Call, Callers, Challenge, ClientEnrolled, EnrolClient,
@@ -91,6 +93,7 @@ pub(super) fn router(app: Arc<App>) -> Router {
         .route("/health", axum::routing::get(async || "ok\n"))
         .fallback(async || Problem::NotFound)
         .method_not_allowed_fallback(async || Problem::Method)
+        .layer(from_fn_with_state(Arc::clone(&app), counted))
         .with_state(app)
 }
 
@@ -99,6 +102,7 @@ impl IntoResponse for Problem {
         let status = StatusCode::from_u16(self.status()).unwrap_or(StatusCode::BAD_REQUEST);
         let mut response = json(&self.body());
         *response.status_mut() = status;
+        response.extensions_mut().insert(Refused(self.code()));
         response
     }
 }

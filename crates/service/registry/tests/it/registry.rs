@@ -3,7 +3,7 @@
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use crate::common::{Registry, TestRelay, client, eventually, key, limits, rng};
+use crate::common::{Registry, TestRelay, ask, client, eventually, key, limits, rng};
 use manyway_registry::client::{ClientError, Meeting, MeetingError, registry_keys};
 use manyway_registry::server::openapi;
 use manyway_registry::store::Store;
@@ -338,4 +338,32 @@ async fn it_listens_on_all_addresses() {
         let len = socket.recv(&mut buffer).await.unwrap();
         assert!(RelayReply::decode(&buffer[..len]).is_ok());
     }
+}
+
+#[tokio::test]
+async fn metrics_tell_of_requests_and_of_each_account() {
+    let registry = Registry::start().await;
+    let relay = TestRelay::start(1, key(1).id());
+    let mut member = relay.membership(std::slice::from_ref(&registry.url));
+    member.enrol().await.unwrap();
+    let mut client = registry.client();
+    client.subset(5).await.unwrap();
+    client.refresh(&[relay.id()]).await.unwrap();
+    let grant = client.grant(&mut rng(3)).await.unwrap();
+    let too_many = r#"{"more":201}"#;
+    for (method, path, bearer, body) in [
+        ("POST", "/v1/vouchers", &**grant.credential, too_many),
+        ("POST", "/v1/vouchers", "nobody's", "{}"),
+        ("PUT", "/v1/meetings/x", "", "no JSON"),
+        ("GET", "/v1/vouchers", "", ""),
+        ("GET", "/health", "", ""),
+        ("GET", "/v1/elsewhere", "", ""),
+    ] {
+        ask(&registry, method, path, bearer, body).await;
+    }
+    let text = registry.handle.to_prometheus();
+    // Ends of connections are noticed at any time.
+    let steady = |line: &&str| !line.starts_with("manyway_registry_connections ");
+    let steady: Vec<&str> = text.lines().filter(steady).collect();
+    insta::assert_snapshot!("metrics", steady.join("\n"));
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use manyway_registry::api::{encode, enrolment_bytes};
 use manyway_registry::client::{Client, Membership, RelayDescriptor};
-use manyway_registry::server::{Connections, Server, ServerConfig};
+use manyway_registry::server::{Connections, Handle, Server, ServerConfig};
 use manyway_registry::store::Store;
 use manyway_registry::{Core, Limits, RegistryKey, RegistryUrl, Role, Token, Tokens, tls};
 use manyway_relay::keys::{public_key, sign};
@@ -56,6 +56,7 @@ pub(crate) fn core(key: &RegistryKey, limits: Limits) -> Core {
 pub(crate) struct Registry {
     pub(crate) address: SocketAddr,
     pub(crate) url: RegistryUrl,
+    pub(crate) handle: Handle,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
 }
@@ -88,6 +89,7 @@ impl Registry {
         };
         let server = Server::bind(config).await.unwrap();
         let address = server.addresses()[0];
+        let handle = server.handle();
         let url = format!("https://{address}#{}", key.id()).parse().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(server.run(async {
@@ -96,6 +98,7 @@ impl Registry {
         Self {
             address,
             url,
+            handle,
             stop: Some(stop),
             task,
         }

@@ -1,0 +1,57 @@
+//! Counts requests and connections for `Handle::to_prometheus`.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use manyway_relay::exposition::Exposition;
+
+use super::App;
+
+/// How many requests had which result, by path. The routes' paths and the results are a fixed set,
+/// so its size is bounded.
+#[derive(Default)]
+pub(super) struct Requests(Mutex<BTreeMap<String, BTreeMap<&'static str, u64>>>);
+
+/// The code of a problem, beside its answer.
+#[derive(Copy, Clone)]
+pub(super) struct Refused(pub(super) &'static str);
+
+/// The path of requests for something that isn't there.
+const OTHER: &str = "other";
+
+impl Requests {
+    fn count(&self, path: &str, result: &'static str) {
+        let mut paths = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !paths.contains_key(path) {
+            paths.insert(path.to_owned(), BTreeMap::new());
+        }
+        let results = paths.get_mut(path);
+        *results.expect("it is there").entry(result).or_default() += 1;
+    }
+
+    pub(super) fn expose(&self, text: &mut Exposition) {
+        let name = "manyway_registry_requests_total";
+        let help = "Requests answered, by path and by `ok` or the error's code.";
+        text.family(name, "counter", help);
+        let paths = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for (path, results) in &*paths {
+            for (result, count) in results {
+                text.sample(name, &[("path", path), ("result", result)], count);
+            }
+        }
+    }
+}
+
+/// Counts a request once it has its answer.
+pub(super) async fn counted(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let path = request.extensions().get::<MatchedPath>().cloned();
+    let response = next.run(request).await;
+    let path = path.as_ref().map_or(OTHER, MatchedPath::as_str);
+    let refused = response.extensions().get::<Refused>();
+    app.requests
+        .count(path, refused.map_or("ok", |refused| refused.0));
+    response
+}
