@@ -42,9 +42,10 @@ pub(crate) struct RegistryArgs {
     /// line
     ///
     /// If the file is missing, the registry creates it with one token of each kind. NAME is the
-    /// account that a client's traffic counts for. Rate class n, from 0 to 15, allows 2^n Mbit/s at
-    /// each relay; the default is 15. The default file is registry.tokens in the directory of the
-    /// default key.
+    /// account that a client's traffic counts for. The registry notices when the file changes: it
+    /// refuses clients and relays whose NAME is gone. Rate class n, from 0 to 15, allows 2^n Mbit/s
+    /// at each relay; the default is 15. The default file is registry.tokens in the directory of
+    /// the default key.
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 

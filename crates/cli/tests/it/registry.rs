@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::common::service::Service;
-use crate::common::{Running, manyway};
+use crate::common::{self, Running, manyway};
 use manyway_registry::client::Client;
 use manyway_registry::{RegistryUrl, Role, Token};
 use manyway_wire::relay::RelayTicket;
@@ -128,6 +128,48 @@ fn errors_say_what_to_do() {
         &[&relay[..], &["--registry", url, "--token-file", "none"]].concat(),
         &["none doesn't exist", "operator"],
     );
+}
+
+#[test]
+fn a_token_file_that_changes_counts_at_once_and_metrics_tell_of_its_names() {
+    let dir = TempDir::new().unwrap();
+    let mut registry = Service::registry_with(dir.path(), &["--metrics", "127.0.0.1:0"]);
+    let url = registry.url();
+    assert_eq!(subset(dir.path(), &url).len(), 0);
+    let file = dir.path().join("tokens");
+    let before = fs::read_to_string(&file).unwrap();
+    let other = "client others abcdefabcdefabcdefabcd\n";
+    common::secret(
+        &file,
+        &format!("{}\n{other}", before.lines().next().unwrap()),
+    );
+    registry.hear("Tokens now: 1 for relays, 1 for clients");
+    assert_eq!(subset(dir.path(), &url).len(), 0);
+    let text = common::service::metrics(&registry.said);
+    let enrolled = "manyway_registry_account_enrolments_total{account=\"";
+    let accounts: Vec<&str> = text.lines().filter(|l| l.starts_with(enrolled)).collect();
+    let [account] = accounts[..] else {
+        panic!("{text}")
+    };
+    assert!(account.ends_with("\",name=\"others\"} 1"), "{account}");
+    // The old name's token, as somebody has it who must not use it any more.
+    let old = dir.path().join("old");
+    fs::create_dir(&old).unwrap();
+    common::secret(&old.join("tokens"), &before);
+    let line = ["doctor", "--json", "--path", "127.0.0.1", "--token-file"];
+    let doctor = |tokens: &str| {
+        let mut command = manyway(dir.path(), &line);
+        command.args([tokens, "--registry", &url.to_string()]);
+        Running(command.spawn().unwrap()).finish().stdout
+    };
+    assert!(doctor("old/tokens").contains("the registry knows no such token"));
+    // A mistake doesn't shut anybody out.
+    common::secret(&file, "client others short");
+    registry.hear("tokens: the token in line 1");
+    assert!(registry.said.contains("the tokens of before stay"));
+    common::secret(&dir.path().join("others"), other);
+    assert!(doctor("others").contains("knows you"));
+    registry.end();
 }
 
 #[test]

@@ -71,6 +71,11 @@ impl Accounts {
         self.tokens.holder(role, token)
     }
 
+    /// Whether a token of this name may enrol relays.
+    pub(crate) fn has_relays(&self, name: &str) -> bool {
+        self.tokens.names(Role::Relay).any(|known| **known == *name)
+    }
+
     /// The account of a client's name: the same for all registries with one key.
     pub(crate) fn of(&self, name: &str) -> [u8; 8] {
         let mut account = [0; 8];
@@ -151,11 +156,13 @@ mod tests {
         let [lab, home] = ["lab", "home"].map(|name| accounts.of(name));
         accounts.used(&lab).unwrap().vouchers = 7;
         accounts.used(&home).unwrap().vouchers = 9;
-        // Another token for one, and the other is gone.
+        assert!(accounts.has_relays("cheap") && !accounts.has_relays("lab"));
+        // Another token for one, the other and the relays' are gone.
         let other = "client lab cccdefabcdefabcdefabcd\n";
         accounts.set_tokens(Tokens::parse(other).unwrap());
         assert_eq!(accounts.used(&lab).unwrap().vouchers, 7);
         assert_eq!(accounts.used(&home), None);
+        assert!(!accounts.has_relays("cheap"));
         // A name that comes back begins anew.
         accounts.set_tokens(Tokens::parse(FILE).unwrap());
         assert_eq!(accounts.used(&home), Some(&mut Used::default()));

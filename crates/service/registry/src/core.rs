@@ -162,6 +162,12 @@ impl Core {
         self.key.id()
     }
 
+    /// Uses other tokens from now on. Credentials of names that are gone are refused, and leases of
+    /// their relays aren't renewed.
+    pub fn set_tokens(&mut self, tokens: Tokens) {
+        self.accounts.set_tokens(tokens);
+    }
+
     /// The known relays.
     pub fn relays(&self) -> &RelayTable {
         &self.relays
@@ -375,6 +381,12 @@ impl Core {
         known.is_some_and(|record| record.lease != lease.number || record.left)
     }
 
+    /// Whether the token with which the lease's relay enrolled is gone.
+    pub(crate) fn has_lost_token(&self, lease: &Lease) -> bool {
+        let known = self.relays.get(&lease.relay);
+        known.is_some_and(|record| !self.accounts.has_relays(&record.owner))
+    }
+
     /// Enrols a client. Returns its credential, and when that expires.
     ///
     /// # Errors
@@ -423,9 +435,12 @@ impl Core {
             class: RateClass::new(bytes[40]).ok_or(Problem::Credential)?,
             expires: u32::from_be_bytes(field(41..45).try_into().expect("4 bytes")),
         };
-        match credential.expires > seconds(now) {
-            true => Ok(credential),
-            false => Err(Problem::Credential),
+        if credential.expires <= seconds(now) {
+            return Err(Problem::Credential);
+        }
+        match self.accounts.used(&credential.account) {
+            Some(_) => Ok(credential),
+            None => Err(Problem::Revoked),
         }
     }
 

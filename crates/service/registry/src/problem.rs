@@ -41,6 +41,12 @@ pub enum Problem {
     /// The credential is missing or has expired.
     #[error("this registry didn't issue the credential, or it has expired: enrol again")]
     Credential,
+    /// The operator has taken the name out of the token file.
+    #[error(
+        "the registry's operator has revoked this access: ask for a new token, and check \
+         --token-file"
+    )]
+    Revoked,
     /// The challenge isn't this registry's, or is too old.
     #[error(
         "the challenge isn't this registry's or is older than 30 s: get a new one from \
@@ -136,7 +142,7 @@ impl Problem {
     pub fn status(&self) -> u16 {
         match self {
             Self::Body(_) | Self::Field { .. } => 400,
-            Self::Token | Self::Lease | Self::Credential => 401,
+            Self::Token | Self::Lease | Self::Credential | Self::Revoked => 401,
             Self::Challenge
             | Self::Signature
             | Self::Address(_)
@@ -165,6 +171,7 @@ impl Problem {
             Self::Lease => "lease",
             Self::LeaseEnded => "lease_ended",
             Self::Credential => "credential",
+            Self::Revoked => "revoked",
             Self::Challenge => "challenge",
             Self::Repeated => "repeated",
             Self::Signature => "signature",

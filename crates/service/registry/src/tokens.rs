@@ -144,6 +144,12 @@ impl Tokens {
         holders.map(|holder| &holder.name)
     }
 
+    /// How many tokens of this role there are.
+    #[cfg(feature = "server")]
+    pub fn count(&self, role: Role) -> usize {
+        self.names(role).count()
+    }
+
     /// The holder of a token of this role. Takes the same time for all tokens, known or not.
     #[cfg(feature = "server")]
     pub(crate) fn holder(&self, role: Role, token: &str) -> Option<&Holder> {

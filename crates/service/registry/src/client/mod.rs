@@ -450,7 +450,8 @@ impl Client {
                 ..post(path, &credential, body)
             };
             match self.registries.ask(ask).await {
-                Err(error) if error.code() == Some("credential") && !fresh => {
+                // A token may still be good under another name.
+                Err(error) if matches!(error.code(), Some("credential" | "revoked")) && !fresh => {
                     self.credential = None;
                 }
                 done => return done,

@@ -23,7 +23,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::store::{Store, StoreError};
-use crate::{Core, api};
+use crate::{Core, Tokens, api};
 
 pub use accept::Connections;
 use places::Places;
@@ -175,7 +175,7 @@ impl Server {
         &self.addresses
     }
 
-    /// A handle to look at it while it runs.
+    /// A handle to look at it and to change it while it runs.
     pub fn handle(&self) -> Handle {
         Handle(Arc::clone(&self.app))
     }
@@ -199,11 +199,16 @@ impl Server {
     }
 }
 
-/// Looks at a running [`Server`].
+/// Looks at a running [`Server`], and changes it.
 #[derive(Clone)]
 pub struct Handle(Arc<App>);
 
 impl Handle {
+    /// Uses other tokens from now on: see [`Core::set_tokens`].
+    pub fn set_tokens(&self, tokens: Tokens) {
+        self.0.core().set_tokens(tokens);
+    }
+
     /// All counters in Prometheus' text format, version 0.0.4.
     pub fn to_prometheus(&self) -> String {
         let mut text = Exposition::default();

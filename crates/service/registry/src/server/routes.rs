@@ -292,6 +292,9 @@ async fn heartbeat(State(app): State<Arc<App>>, asked: Asked) -> Result<Response
         if core.superseded(&lease) {
             return Err(Problem::LeaseEnded);
         }
+        if core.has_lost_token(&lease) {
+            return Err(Problem::Revoked);
+        }
         lease
     };
     let renewed = match app.store.renew(lease.number).await {

@@ -3,13 +3,15 @@
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use crate::common::{Registry, TestRelay, ask, client, eventually, key, limits, rng};
-use manyway_registry::client::{ClientError, Meeting, MeetingError, registry_keys};
+use crate::common::{Registry, TOKENS, TestRelay, ask, client, eventually, key, limits, rng};
+use manyway_registry::Tokens;
+use manyway_registry::client::{Client, ClientError, Meeting, MeetingError, registry_keys};
 use manyway_registry::server::openapi;
 use manyway_registry::store::Store;
 use manyway_relay::keys::sign;
 use manyway_wire::Ticket;
 use manyway_wire::relay::{Hello, Mint, Nonce, Peer, RelayReply, RelayTicket};
+use serde_json::json;
 
 /// From the enrolment of a relay to grants by it, with nothing but what the registry has given.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -338,6 +340,45 @@ async fn it_listens_on_all_addresses() {
         let len = socket.recv(&mut buffer).await.unwrap();
         assert!(RelayReply::decode(&buffer[..len]).is_ok());
     }
+}
+
+/// Names that are gone from the token file: their clients' credentials and their relays' leases.
+#[tokio::test]
+async fn who_has_lost_its_token_is_refused_from_then_on() {
+    let registry = Registry::start().await;
+    let relay = TestRelay::start(1, key(1).id());
+    let mut member = relay.membership(std::slice::from_ref(&registry.url));
+    member.enrol().await.unwrap();
+    let mut lab = registry.client();
+    let grant = lab.grant(&mut rng(3)).await.unwrap();
+    let urls = std::slice::from_ref(&registry.url);
+    let mut guest = Client::granted(urls, &grant).unwrap();
+    assert_eq!(lab.subset(5).await.unwrap().len(), 1);
+    assert_eq!(guest.subset(5).await.unwrap().len(), 1);
+    // The same token under another name: the client enrols again by itself, and its guest can't.
+    let renamed = TOKENS.replace("lab", "laboratory");
+    registry.handle.set_tokens(Tokens::parse(&renamed).unwrap());
+    assert_eq!(lab.subset(5).await.unwrap().len(), 1);
+    let error = guest.subset(5).await.unwrap_err();
+    assert!(matches!(error, ClientError::NoToken), "{error}");
+    member.heartbeat().await.unwrap();
+    registry.handle.set_tokens(Tokens::default());
+    let credential = grant.credential.to_string();
+    let (status, answer) = ask(&registry, "POST", "/v1/vouchers", &credential, "{}").await;
+    assert_eq!((status, &answer["error"]["code"]), (401, &json!("revoked")));
+    let words = answer["error"]["message"].as_str().unwrap();
+    assert!(
+        words.contains("operator has revoked this access"),
+        "{words}"
+    );
+    let gone = |error: ClientError| {
+        assert!(
+            matches!(&error, ClientError::Refused { code, .. } if code == "token"),
+            "{error}"
+        );
+    };
+    gone(lab.subset(5).await.unwrap_err());
+    gone(member.heartbeat().await.unwrap_err());
 }
 
 #[tokio::test]
