@@ -1,5 +1,6 @@
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,10 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// A relay's list of invitations, in a file beside its key file, with `.invites` at the end of its
 /// name. There are no secrets in it, but it isn't for everybody either: only its owner can read it.
 #[derive(Clone, Debug)]
-pub struct InvitesFile(PathBuf);
+pub struct InvitesFile {
+    path: PathBuf,
+    key_file: PathBuf,
+}
 
 /// Why a list of invitations can't be used or changed.
 #[derive(Debug, thiserror::Error)]
@@ -52,12 +56,15 @@ impl InvitesFile {
     pub fn beside(key_file: &Path) -> Self {
         let mut name = key_file.as_os_str().to_owned();
         name.push(".invites");
-        Self(name.into())
+        Self {
+            path: name.into(),
+            key_file: key_file.to_owned(),
+        }
     }
 
     /// Its path.
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
     /// Reads it. If there is no file, nobody is invited.
@@ -65,7 +72,7 @@ impl InvitesFile {
     /// # Errors
     /// [`InvitesFileError`].
     pub fn read(&self) -> Result<Invites, InvitesFileError> {
-        parse(&self.0, secret::read(&self.0, LONGEST)?)
+        parse(&self.path, secret::read(&self.path, LONGEST)?)
     }
 
     /// Changes it while nobody else does, and leaves out what has ended at `now`, Unix time. A
@@ -78,7 +85,7 @@ impl InvitesFile {
         now: Duration,
         change: impl FnOnce(&mut Invites) -> Result<T, InvitesError>,
     ) -> Result<T, InvitesFileError> {
-        let parent = self.0.parent().filter(|it| !it.as_os_str().is_empty());
+        let parent = self.path.parent().filter(|it| !it.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
         // Until it is dropped. The file itself is replaced, so a lock of it would lock nothing.
         let _locked = lock(parent).map_err(|error| InvitesFileError::Lock {
@@ -90,15 +97,31 @@ impl InvitesFile {
         list.forget_ended(u32::try_from(now.as_secs()).unwrap_or(u32::MAX));
         let done = change(&mut list).map_err(InvitesFileError::Change)?;
         if list != before {
-            secret::replace(&self.0, &list.to_text())?;
+            secret::replace(&self.path, &list.to_text())?;
+            self.hand_over().map_err(|error| SecretError::Write {
+                path: self.path.clone(),
+                error,
+            })?;
         }
         Ok(done)
     }
 
+    /// Gives the file to the owner of the relay's key: the relay has to read what root has written.
+    fn hand_over(&self) -> io::Result<()> {
+        let owner = |path| fs::metadata(path).map(|file| (file.uid(), file.gid()));
+        match owner(&self.key_file) {
+            Ok((user, group)) if owner(&self.path)? != (user, group) => {
+                chown(&self.path, Some(user), Some(group))
+            }
+            // Without a key there is no relay yet.
+            _ => Ok(()),
+        }
+    }
+
     /// Reads it, and follows its changes.
     pub(super) fn watch(&self) -> Result<(Watched, Invites), InvitesFileError> {
-        let (watch, text) = Watch::start(&self.0, LONGEST)?;
-        let list = parse(&self.0, text)?;
+        let (watch, text) = Watch::start(&self.path, LONGEST)?;
+        let list = parse(&self.path, text)?;
         let next = Instant::now() + PERIOD;
         Ok((Watched { watch, next }, list))
     }
@@ -150,8 +173,6 @@ impl Watched {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use manyway_wire::relay::RateClass;
 
     use super::*;
@@ -210,6 +231,27 @@ mod tests {
         let error = file.change(NOW, |list| list.add(invite(1, NOW)));
         let error = error.unwrap_err().to_string();
         assert!(error.contains("can't lock the directory"), "{error}");
+    }
+
+    /// Otherwise an invitation by root would keep the relay from its list.
+    #[test]
+    fn the_list_is_the_relays_whoever_writes_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let key_file = dir.path().join("relay.key");
+        fs::write(&key_file, "").unwrap();
+        if chown(&key_file, Some(12_345), Some(54_321)).is_err() {
+            // Only root can have others' files.
+            return;
+        }
+        let file = InvitesFile::beside(&key_file);
+        for number in 1..3 {
+            let end = NOW + Duration::from_secs(10);
+            file.change(NOW, |list| list.add(invite(number, end)))
+                .unwrap();
+            let written = fs::metadata(file.path()).unwrap();
+            let found = (written.uid(), written.gid(), written.mode() & 0o777);
+            assert_eq!(found, (12_345, 54_321, 0o600));
+        }
     }
 
     /// As two commands at a time do.
