@@ -28,6 +28,9 @@ pub enum InvitesFileError {
     /// The file can't be read or written, or others can read it.
     #[error(transparent)]
     File(#[from] SecretError),
+    /// The file was there before.
+    #[error("{0} is gone")]
+    Gone(PathBuf),
     /// Another process can't be kept from changing the file at the same time.
     #[error("can't lock the directory {path}: {error}")]
     Lock {
@@ -79,7 +82,7 @@ impl InvitesFile {
     /// running relay notices within some seconds.
     ///
     /// # Errors
-    /// [`InvitesFileError`]; then nothing has changed.
+    /// [`InvitesFileError`].
     pub fn change<T>(
         &self,
         now: Duration,
@@ -108,10 +111,9 @@ impl InvitesFile {
 
     /// Gives the file to the owner of the relay's key: the relay has to read what root has written.
     fn hand_over(&self) -> io::Result<()> {
-        let owner = |path| fs::metadata(path).map(|file| (file.uid(), file.gid()));
-        match owner(&self.key_file) {
-            Ok((user, group)) if owner(&self.path)? != (user, group) => {
-                chown(&self.path, Some(user), Some(group))
+        match fs::metadata(&self.key_file) {
+            Ok(key) if key.uid() != fs::metadata(&self.path)?.uid() => {
+                chown(&self.path, Some(key.uid()), Some(key.gid()))
             }
             // Without a key there is no relay yet.
             _ => Ok(()),
@@ -150,8 +152,8 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// The new list, if there is one. One that can't be read is told once, and the relay goes on
-    /// with the list that it has.
+    /// The new list, if there is one. One that is gone or can't be read is told once, and the relay
+    /// goes on with the list that it has: a mistake allows nobody who was refused.
     pub(super) fn changed(&mut self) -> Option<Invites> {
         let now = Instant::now();
         if now < self.next {
@@ -162,7 +164,10 @@ impl Watched {
         let text = self.watch.changed()?;
         let list = text
             .map_err(InvitesFileError::from)
-            .and_then(|text| parse(&path, text.as_deref()));
+            .and_then(|text| match text {
+                Some(text) => parse(&path, Some(text)),
+                None => Err(InvitesFileError::Gone(path)),
+            });
         list.inspect_err(|error| {
             tracing::error!(%error, "can't read the list of invitations again; the relay goes on \
                 with the one it had");
@@ -252,6 +257,39 @@ mod tests {
             let found = (written.uid(), written.gid(), written.mode() & 0o777);
             assert_eq!(found, (12_345, 54_321, 0o600));
         }
+    }
+
+    #[test]
+    fn a_list_stays_in_force_when_it_is_gone_or_damaged() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = InvitesFile::beside(&dir.path().join("relay.key"));
+        let (mut watched, list) = file.watch().unwrap();
+        assert_eq!(list, Invites::default());
+        // What a relay finds in two looks: at the first one, somebody may still be writing.
+        let mut look = || {
+            let looks = [0, 1].map(|_| {
+                watched.next = Instant::now();
+                watched.changed()
+            });
+            let [None, found] = looks else {
+                panic!("{looks:?}")
+            };
+            found
+        };
+        let end = NOW + Duration::from_secs(10);
+        file.change(NOW, |list| list.add(invite(1, end))).unwrap();
+        let good = look().unwrap();
+        assert_eq!(good.iter().count(), 1);
+        fs::remove_file(file.path()).unwrap();
+        assert_eq!(look(), None);
+        secret::replace(file.path(), "damaged").unwrap();
+        assert_eq!(look(), None);
+        secret::replace(file.path(), &good.to_text()).unwrap();
+        assert_eq!(look(), Some(good));
+        // It looks once a second only.
+        watched.next = Instant::now() + PERIOD;
+        fs::remove_file(file.path()).unwrap();
+        assert_eq!(watched.changed(), None);
     }
 
     /// As two commands at a time do.
