@@ -3,6 +3,7 @@
 use manyway_relay::keys::{public_key, sign};
 use manyway_wire::relay::{VOUCHER_LEN, Voucher};
 
+use super::meeting::sealed;
 use super::*;
 
 const TOKENS: &str = "relay cheap 0123456789abcdef0123\nclient lab abcdefabcdefabcdefabcd 3\n";
