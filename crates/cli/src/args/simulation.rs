@@ -230,11 +230,23 @@ pub(crate) struct GenerateArgs {
     pub(crate) rate: Rate,
 
     /// One-way delay of each link; of a waxman graph's diagonal
-    #[arg(long, value_name = "TIME", default_value = "1 ms", value_parser = parse_duration, global = true)]
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "1 ms",
+        value_parser = parse_duration,
+        global = true
+    )]
     pub(crate) delay: Duration,
 
     /// Length of a run
-    #[arg(long, value_name = "TIME", default_value = "20 s", value_parser = parse_duration, global = true)]
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "20 s",
+        value_parser = parse_duration,
+        global = true
+    )]
     pub(crate) duration: Duration,
 
     /// Paths of each flow of a fat-tree or a graph, where there are so many

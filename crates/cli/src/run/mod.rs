@@ -20,6 +20,7 @@ mod packet;
 mod plots;
 mod progress;
 mod shards;
+mod stored;
 
 use std::path::Path;
 

@@ -3,50 +3,20 @@
 //! the runs, as if they had been carried out here. So both are the same to the last bit.
 
 use std::fmt::{self, Write as _};
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use manyway_scenario::Point;
 use manyway_simulate::batch::{Control, Shard};
-use manyway_simulate::packet::RunResult;
-use serde::{Deserialize, Serialize};
-use tempfile::NamedTempFile;
+use serde::Serialize;
 
-use super::folder::{Folder, Sheet, temporary};
+use super::folder::{Folder, Sheet};
 use super::level::{self, Level, Request};
 use super::packet::Packet;
+use super::stored::{EXTENSION, Header, Reader, Stored, Writer};
 use crate::args::{Assignments, ExperimentArgs, Level as Asked, MergeArgs};
 use crate::exit::usage;
-
-/// What the name of a shard's file ends with.
-const EXTENSION: &str = "runs";
-/// Bytes of the first line, at most.
-const MOST_HEADER: u64 = 1 << 20;
-/// Bytes of a result, at most.
-const MOST_RESULT: u32 = 1 << 30;
-/// Bytes of a result's BLAKE3 hash that are kept.
-const HASH: usize = 16;
-
-/// The first line of a shard's file: what was run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Header {
-    /// The program's version.
-    version: String,
-    /// The scenario's file, as the command line named it.
-    scenario: PathBuf,
-    set: Vec<String>,
-    seed: Option<u64>,
-    repeat: Option<u32>,
-    level: String,
-    keep_series: bool,
-    /// A hash of all points, which depends on the files that the scenario names, too.
-    points: String,
-    shard: u32,
-    of: u32,
-}
 
 impl Header {
     fn of(request: &Request<'_>, shard: Shard, points: &[Point]) -> Self {
@@ -194,114 +164,6 @@ impl level::Report for Done {
     }
 }
 
-/// Writes a shard's file.
-struct Writer {
-    out: BufWriter<NamedTempFile>,
-    runs: u64,
-}
-
-impl Writer {
-    fn create(dir: &Path, header: &Header) -> io::Result<Self> {
-        std::fs::create_dir_all(dir)?;
-        let mut out = BufWriter::new(temporary(dir)?);
-        serde_json::to_writer(&mut out, header)?;
-        out.write_all(b"\n")?;
-        Ok(Self { out, runs: 0 })
-    }
-
-    fn add(&mut self, run: &RunResult) -> anyhow::Result<()> {
-        let bytes = postcard::to_stdvec(run)?;
-        let len = u32::try_from(bytes.len())
-            .ok()
-            .filter(|len| *len <= MOST_RESULT);
-        let len = len.context("a run's series are larger than a shard's file can keep")?;
-        self.out.write_all(&len.to_le_bytes())?;
-        self.out
-            .write_all(&blake3::hash(&bytes).as_bytes()[..HASH])?;
-        self.out.write_all(&bytes)?;
-        self.runs += 1;
-        Ok(())
-    }
-
-    fn finish(self, file: &Path) -> io::Result<()> {
-        let out = self
-            .out
-            .into_inner()
-            .map_err(io::IntoInnerError::into_error)?;
-        out.persist(file).map(drop).map_err(|error| error.error)
-    }
-}
-
-/// The results of all shards.
-#[derive(Debug)]
-pub(super) struct Stored {
-    shards: Vec<Reader>,
-    /// Number of the run whose result is the next one.
-    next: usize,
-}
-
-/// Reads a shard's file.
-#[derive(Debug)]
-struct Reader {
-    path: PathBuf,
-    header: Header,
-    input: BufReader<File>,
-}
-
-impl Reader {
-    fn open(path: &Path) -> anyhow::Result<Self> {
-        let shown = path.display();
-        let file = File::open(path).with_context(|| format!("can't open {shown}"))?;
-        let mut input = BufReader::new(file);
-        let mut line = Vec::new();
-        input
-            .by_ref()
-            .take(MOST_HEADER)
-            .read_until(b'\n', &mut line)
-            .with_context(|| format!("can't read {shown}"))?;
-        let header: Header = serde_json::from_slice(&line)
-            .ok()
-            .with_context(|| format!("{shown} isn't a shard's file"))?;
-        Ok(Self {
-            path: path.to_owned(),
-            header,
-            input,
-        })
-    }
-
-    fn next(&mut self) -> anyhow::Result<RunResult> {
-        let shown = self.path.display();
-        let damaged = || format!("{shown} is damaged or cut off: run that shard again");
-        let (mut len, mut hash) = ([0; 4], [0; HASH]);
-        self.input.read_exact(&mut len).with_context(damaged)?;
-        self.input.read_exact(&mut hash).with_context(damaged)?;
-        let len = u32::from_le_bytes(len);
-        ensure!(len <= MOST_RESULT, damaged());
-        // What isn't there takes no memory.
-        let mut bytes = Vec::new();
-        self.input
-            .by_ref()
-            .take(len.into())
-            .read_to_end(&mut bytes)
-            .with_context(damaged)?;
-        let is_whole = bytes.len() == len as usize;
-        ensure!(
-            is_whole && blake3::hash(&bytes).as_bytes()[..HASH] == hash,
-            damaged()
-        );
-        postcard::from_bytes(&bytes).ok().with_context(damaged)
-    }
-}
-
-impl Stored {
-    /// The result of the next run, in the order of all.
-    pub(super) fn next(&mut self) -> anyhow::Result<RunResult> {
-        let shard = self.next % self.shards.len();
-        self.next += 1;
-        self.shards[shard].next()
-    }
-}
-
 /// The shards in these directories, with what they were asked for.
 pub(super) struct Merge {
     header: Header,
@@ -362,7 +224,7 @@ impl Merge {
         }
         Ok(Self {
             header,
-            stored: Stored { shards, next: 0 },
+            stored: Stored::of(shards),
             out: args.out,
             json: args.json,
         })

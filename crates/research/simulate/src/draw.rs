@@ -60,7 +60,7 @@ pub(crate) fn draw(experiment: &Experiment, seed: u64) -> Vec<Drawn> {
 }
 
 fn first(flow: &Flow, start: Time, seed: u64, index: usize) -> Drawn {
-    let mut rng = stream(seed, 0x7369_7a65_73, index);
+    let mut rng = stream(seed, 0x0073_697a_6573, index);
     let size = flow.size.as_ref().map(|size| size.at(rng.random()));
     let next = flow.size.clone().zip(flow.pause.clone());
     let next = next.map(|(size, pause)| Repeats { size, pause, rng });

@@ -211,8 +211,8 @@ impl Moments {
 }
 
 /// The value below which a `share` of 0 to 1 of the values lie, in proportion between two of them
-/// (Hyndman and Fan, "Sample quantiles in statistical packages", 1996, definition 7). `sorted` rises;
-/// `None` if it is empty.
+/// (Hyndman and Fan, "Sample quantiles in statistical packages", 1996, definition 7). `sorted`
+/// rises; `None` if it is empty.
 pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let rank = share.clamp(0.0, 1.0) * sorted.len().checked_sub(1)? as f64;
     let (below, above) = (

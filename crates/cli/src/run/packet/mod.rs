@@ -19,7 +19,7 @@ use super::goodput::Column;
 use super::level::{self, Level, Request};
 use super::naming::setting;
 use super::plots;
-use super::shards::Stored;
+use super::stored::Stored;
 use crate::args;
 use crate::exit::usage;
 use crate::scenario::several;

@@ -221,7 +221,6 @@ impl Network {
     }
 
     fn write(&self, out: &mut String, name: &str, traffic: &Traffic) -> std::fmt::Result {
-        let time = |time: Duration| format!("{} us", time.as_nanos() as f64 / 1e3);
         writeln!(out, "name = {name:?}")?;
         writeln!(out, "about = {:?}", self.about)?;
         writeln!(out, "duration = \"{}\"", time(traffic.duration))?;
@@ -247,6 +246,17 @@ impl Network {
         }
         Ok(())
     }
+}
+
+/// The time in its largest unit that needs no fraction.
+fn time(time: Duration) -> String {
+    let nanos = time.as_nanos();
+    let units = [(1_000_000_000_u128, "s"), (1_000_000, "ms"), (1000, "us")];
+    let unit = units
+        .into_iter()
+        .find(|(unit, _)| nanos.is_multiple_of(*unit));
+    let (unit, name) = unit.unwrap_or((1, "ns"));
+    format!("{} {name}", nanos / unit)
 }
 
 /// The rate in words that mean exactly this one.

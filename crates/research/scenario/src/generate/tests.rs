@@ -26,7 +26,7 @@ fn experiment(shape: Shape, traffic: &Traffic) -> Experiment {
     points[0].experiment.clone()
 }
 
-fn links<'a>(experiment: &'a Experiment, path: usize) -> Vec<&'a str> {
+fn links(experiment: &Experiment, path: usize) -> Vec<&str> {
     let links = &experiment.topology.links;
     let path = experiment.topology.paths[path].links.iter();
     path.map(|link| links[*link].name.as_str()).collect()
@@ -173,7 +173,8 @@ proptest! {
         let experiment = experiment(shape, &Traffic { seed, ..traffic(4) });
         for flow in &experiment.flows {
             let mut seen = BTreeSet::new();
-            let ways: Vec<_> = flow.paths.iter().map(|path| super::tests::links(&experiment, *path)).collect();
+            let ways = flow.paths.iter().map(|path| super::tests::links(&experiment, *path));
+            let ways: Vec<_> = ways.collect();
             prop_assert!(ways.windows(2).all(|pair| pair[0].len() <= pair[1].len()));
             for link in ways.into_iter().flatten() {
                 prop_assert!(seen.insert(link.to_owned()));

@@ -10,8 +10,7 @@ use manyway_control::{
 use manyway_network::{CLASSES, Limit, LinkConfig, Topology};
 use manyway_units::Rate;
 
-use super::traffic::members;
-use super::{Checks, MAX_PARTS, Names, named, shown, time};
+use super::{Checks, MAX_PARTS, Names, members, named, shown, time};
 use crate::distribution::Distribution;
 use crate::experiment::{AckPolicy, Flow, Group, Lifetime, Session};
 use crate::file::{self, File, Random};

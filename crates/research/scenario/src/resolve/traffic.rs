@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::Read;
 use std::path::Path;
-use std::time::Duration;
 
 use super::flows::Context;
 use crate::distribution::Distribution;
@@ -44,36 +43,6 @@ const DATA_MINING: [(f64, f64); 13] = [
     (100e6, 0.98),
     (1e9, 1.0),
 ];
-
-/// How many flows a group has: with random distances and without a `count`, more than ever come in
-/// the time that there is. Those of a Poisson process are more than six standard deviations above
-/// the mean in one of a billion runs.
-pub(super) fn members(flow: &file::Flow, duration: Duration) -> u32 {
-    let stagger = flow.stagger.as_ref().filter(|_| flow.count.is_none());
-    let end = flow.stop.map_or(duration, |stop| stop.0.min(duration));
-    let begin = flow.start.map_or(Duration::ZERO, |start| start.0);
-    let time = end.saturating_sub(begin).as_secs_f64();
-    let most = match stagger {
-        Some(Random::Exponential(mean)) => {
-            let expected = time / mean.0.as_secs_f64();
-            expected + 6.0 * expected.sqrt() + 10.0
-        }
-        Some(Random::Pareto(pareto)) => match (pareto.mean, pareto.shape) {
-            (Some(mean), Some(shape)) => {
-                let shortest = mean.0.as_secs_f64() * (shape.0 - 1.0) / shape.0;
-                time / shortest + 1.0
-            }
-            _ => 1.0,
-        },
-        _ => return flow.count.unwrap_or(1),
-    };
-    // A mean of nothing is told elsewhere.
-    if most.is_finite() {
-        most.ceil().max(1.0) as u32
-    } else {
-        1
-    }
-}
 
 impl Context<'_> {
     /// Payload bytes of a transfer.

@@ -1,4 +1,5 @@
-//! Flows that come at random, send what is drawn, and pause: against queueing theory's closed forms.
+//! Flows that come at random, send what is drawn, and pause: against closed forms of queueing
+//! theory.
 //!
 //! All that a transfer sends leaves at once (the window is larger than any transfer), so that a
 //! transfer is a job, and the link is the server: packets of one size, in the order of arrival.
@@ -72,8 +73,8 @@ fn single_packets_wait_as_in_an_m_d_1_queue() {
     assert_eq!(transfers(&result).count(), 40_000);
 }
 
-/// M/G/1: jobs of several packets wait λ E[S²]/2(1 − ρ) (Pollaczek and Khinchine), by the sizes that
-/// were drawn.
+/// M/G/1: jobs of several packets wait λ E[S²]/2(1 − ρ) (Pollaczek and Khinchine), by the sizes
+/// that were drawn.
 #[test]
 fn jobs_wait_as_in_an_m_g_1_queue() {
     let fifo = Queue::DropTail(Limit::Packets(1_000_000));
