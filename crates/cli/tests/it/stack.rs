@@ -84,6 +84,7 @@ fn sessions_have_the_same_tables_as_packets() {
         "result.json",
         "series.csv",
         "subflows.csv",
+        "transfers.csv",
     ];
     assert_eq!(files, expected);
 }
