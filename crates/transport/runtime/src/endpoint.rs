@@ -438,10 +438,13 @@ impl Drop for Endpoint {
 }
 
 async fn scan() -> Result<Vec<InterfaceAddress>, BindError> {
-    let scanned = tokio::task::spawn_blocking(interface_addresses).await;
-    scanned
-        .unwrap_or_else(|stopped| Err(stopped.into()))
-        .map_err(BindError::Interfaces)
+    let scanned = match tokio::task::spawn_blocking(interface_addresses).await {
+        Ok(scanned) => scanned,
+        // The runtime ends, and this task with it: there is nobody to tell.
+        Err(stopped) if stopped.is_cancelled() => std::future::pending().await,
+        Err(stopped) => Err(stopped.into()),
+    };
+    scanned.map_err(BindError::Interfaces)
 }
 
 /// What the endpoint wants sockets on, every selector of which must mean something now.
