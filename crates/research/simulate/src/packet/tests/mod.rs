@@ -534,3 +534,25 @@ fn nonsense_is_refused() {
     wrong.topology.links[0].config.rate = Rate::ZERO;
     assert!(message(&wrong).starts_with("l0: "), "{}", message(&wrong));
 }
+
+#[test]
+fn a_late_acknowledgement_does_not_count_for_the_next_transfer() {
+    let mut transfer = flow("reno", &[0]);
+    transfer.size = Some(15_000.into());
+    transfer.pause = Some(1_000_000_000.into());
+    let mut run = Simulation::new(&experiment(parallel(&[12.0]), vec![transfer], 9), 1).unwrap();
+    // The first transfer is over after 30 ms, and the second has begun after the pause.
+    run.step(Time::from_millis(1031));
+    assert_eq!(run.sources[0].transfers.len(), 1);
+    let delivered = run.subflows[0].meter.read(run.now).delivered;
+    run.outcome.clear();
+    run.outcome.acked.push((0, true));
+    run.settle(0);
+    assert_eq!(run.subflows[0].meter.read(run.now).delivered, delivered);
+    // One of its own does.
+    let own = run.subflows[0].stale;
+    run.outcome.clear();
+    run.outcome.acked.push((own, true));
+    run.settle(0);
+    assert_eq!(run.subflows[0].meter.read(run.now).delivered, delivered + 1);
+}
