@@ -27,17 +27,31 @@ impl fmt::Display for PathId {
     }
 }
 
-/// A stream's number in its connection, at most 2^62 - 1. Bit 0 says who opened it (0: the
-/// initiator, 1: the listener); the other bits count that side's streams. All streams are
-/// bidirectional.
+/// Who sends on a stream.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum StreamKind {
+    /// Both sides.
+    Bidirectional,
+    /// The side that opened it.
+    Unidirectional,
+}
+
+impl StreamKind {
+    /// Both kinds.
+    pub const ALL: [Self; 2] = [Self::Bidirectional, Self::Unidirectional];
+}
+
+/// A stream's number in its connection, at most 2^62 - 1 (RFC 9000 §2.1). Bit 0 says who opened it
+/// (0: the initiator, 1: the listener), bit 1 whether it is unidirectional; the other bits count
+/// that side's streams of that kind.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u64);
 
 impl StreamId {
-    /// The number of the stream with this index, from 0, of the connection's initiator or its
-    /// listener.
-    pub const fn new(initiator: bool, index: u64) -> Self {
-        Self(index << 1 | !initiator as u64)
+    /// The number of the stream with this index, from 0, among those of its kind that the
+    /// connection's initiator opens, or its listener.
+    pub const fn new(initiator: bool, kind: StreamKind, index: u64) -> Self {
+        Self(index << 2 | (kind as u64) << 1 | !initiator as u64)
     }
 
     /// Whether the connection's initiator opened the stream.
@@ -45,9 +59,17 @@ impl StreamId {
         self.0 & 1 == 0
     }
 
-    /// How many streams the same side has opened before.
+    /// Who sends on the stream.
+    pub const fn kind(self) -> StreamKind {
+        match self.0 & 2 {
+            0 => StreamKind::Bidirectional,
+            _ => StreamKind::Unidirectional,
+        }
+    }
+
+    /// How many streams of the kind the same side has opened before.
     pub const fn index(self) -> u64 {
-        self.0 >> 1
+        self.0 >> 2
     }
 }
 
@@ -62,13 +84,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lowest_bit_tells_the_opener() {
-        assert_eq!(StreamId::new(true, 0), StreamId(0));
-        assert_eq!(StreamId::new(false, 0), StreamId(1));
-        assert_eq!(StreamId::new(true, 5), StreamId(10));
-        let stream = StreamId::new(false, 7);
-        assert!(!stream.is_initiators());
-        assert_eq!(stream.index(), 7);
+    fn the_lowest_bits_tell_the_opener_and_the_kind() {
+        use StreamKind::{Bidirectional, Unidirectional};
+        assert_eq!(StreamId::new(true, Bidirectional, 0), StreamId(0));
+        assert_eq!(StreamId::new(false, Bidirectional, 0), StreamId(1));
+        assert_eq!(StreamId::new(true, Unidirectional, 0), StreamId(2));
+        assert_eq!(StreamId::new(true, Bidirectional, 5), StreamId(20));
+        for kind in StreamKind::ALL {
+            let stream = StreamId::new(false, kind, 7);
+            assert!(!stream.is_initiators());
+            assert_eq!((stream.kind(), stream.index()), (kind, 7));
+        }
     }
 
     #[test]

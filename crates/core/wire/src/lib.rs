@@ -53,7 +53,7 @@ pub use handshake::{
     COOKIE_LEN, COOKIE_NONCE_LEN, COOKIE_VALUE_LEN, Cookie, INIT_LEN, Init, MAC1_LEN, MAC2_LEN,
     MAX_INIT_NOISE, MAX_REPLY_LEN, MAX_REPLY_NOISE, Reply, Signed,
 };
-pub use id::{CID_LEN, ConnectionId, PathId, StreamId, TICKET_ID_LEN};
+pub use id::{CID_LEN, ConnectionId, PathId, StreamId, StreamKind, TICKET_ID_LEN};
 pub use params::TransportParameters;
 pub use peer::PeerId;
 pub use record::{MAX_RECORD, RECORD_HEADER_LEN, RecordError, RecordReader, record_header};

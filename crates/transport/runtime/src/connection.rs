@@ -56,21 +56,17 @@ impl Connection {
     /// # Errors
     /// The connection is over.
     pub async fn open_bi(&self) -> Result<(SendStream, RecvStream), ConnectionLost> {
-        let handle = self.connection.handle;
-        let id = self
-            .connection
-            .shared
-            .act_until(&self.signals.available, |state| {
-                match state.established(handle) {
-                    Ok((connection, _)) => match connection.open() {
-                        Ok(id) => Some(Ok(id)),
-                        Err(OpenError::Limit { .. }) => None,
-                    },
-                    Err(lost) => Some(Err(lost)),
-                }
-            });
-        let id = id.await?;
-        Ok(self.connection.shared.look(|state| self.halves(state, id)))
+        let id = self.open(session::Connection::open).await?;
+        Ok((self.send_half(id), self.recv_half(id)))
+    }
+
+    /// Opens a stream on which only this side sends; as [`open_bi`](Self::open_bi) otherwise.
+    ///
+    /// # Errors
+    /// The connection is over.
+    pub async fn open_uni(&self) -> Result<SendStream, ConnectionLost> {
+        let id = self.open(session::Connection::open_uni).await?;
+        Ok(self.send_half(id))
     }
 
     /// The next stream that the peer opened.
@@ -78,39 +74,67 @@ impl Connection {
     /// # Errors
     /// The connection is over, and every stream that was opened before has been accepted.
     pub async fn accept_bi(&self) -> Result<(SendStream, RecvStream), ConnectionLost> {
-        let handle = self.connection.handle;
-        let id = self
-            .connection
-            .shared
-            .act_until(&self.signals.opened, |state| {
-                // What arrived before the end may still be accepted and read.
-                match state
-                    .session
-                    .connection(handle)
-                    .and_then(|connection| connection.accept())
-                {
-                    Some(id) => Some(Ok(id)),
-                    None => state.established(handle).err().map(Err),
-                }
-            });
-        let id = id.await?;
-        Ok(self.connection.shared.look(|state| self.halves(state, id)))
+        let id = self.accept(session::Connection::accept).await?;
+        Ok((self.send_half(id), self.recv_half(id)))
     }
 
-    fn halves(&self, state: &mut State, id: StreamId) -> (SendStream, RecvStream) {
-        if let Some(slot) = state.slots.get_mut(&self.connection.handle) {
-            slot.handles += 2;
-            slot.sends.insert(id, SendState::default());
-            slot.receives.insert(id, None);
-        }
-        let connection = || ConnectionRef {
-            shared: self.connection.shared.clone(),
-            handle: self.connection.handle,
+    /// The next stream that the peer opened and on which only it sends. A peer may open as many as
+    /// [`Config::max_streams`](crate::Config::max_streams), whether or not this side accepts any.
+    ///
+    /// # Errors
+    /// As [`accept_bi`](Self::accept_bi).
+    pub async fn accept_uni(&self) -> Result<RecvStream, ConnectionLost> {
+        let id = self.accept(session::Connection::accept_uni).await?;
+        Ok(self.recv_half(id))
+    }
+
+    async fn open(
+        &self,
+        open: fn(&mut session::Connection) -> Result<StreamId, OpenError>,
+    ) -> Result<StreamId, ConnectionLost> {
+        let action = |state: &mut State| match state.established(self.connection.handle) {
+            Ok((connection, _)) => match open(connection) {
+                Ok(id) => Some(Ok(id)),
+                Err(OpenError::Limit { .. }) => None,
+            },
+            Err(lost) => Some(Err(lost)),
         };
-        (
-            SendStream::new(connection(), id),
-            RecvStream::new(connection(), id),
-        )
+        let shared = &self.connection.shared;
+        shared.act_until(&self.signals.available, action).await
+    }
+
+    async fn accept(
+        &self,
+        accept: fn(&mut session::Connection) -> Option<StreamId>,
+    ) -> Result<StreamId, ConnectionLost> {
+        let handle = self.connection.handle;
+        let action = |state: &mut State| {
+            // What arrived before the end may still be accepted and read.
+            match state.session.connection(handle).and_then(accept) {
+                Some(id) => Some(Ok(id)),
+                None => state.established(handle).err().map(Err),
+            }
+        };
+        let shared = &self.connection.shared;
+        shared.act_until(&self.signals.opened, action).await
+    }
+
+    fn send_half(&self, id: StreamId) -> SendStream {
+        let add = |slot: &mut Slot| slot.sends.insert(id, SendState::default());
+        SendStream::new(self.half(add), id)
+    }
+
+    fn recv_half(&self, id: StreamId) -> RecvStream {
+        let add = |slot: &mut Slot| slot.receives.insert(id, None);
+        RecvStream::new(self.half(add), id)
+    }
+
+    /// Counts another handle of the connection, and lets `add` note what it is for.
+    fn half<R>(&self, add: impl FnOnce(&mut Slot) -> R) -> ConnectionRef {
+        let connection = self.connection.clone();
+        let slots = |state: &mut State| state.slots.get_mut(&connection.handle).map(add);
+        connection.shared.look(slots);
+        connection
     }
 
     /// Most bytes of a datagram that can be sent; `None` unless both sides have set

@@ -39,7 +39,7 @@ pub(crate) const DATAGRAM_WAIT: Duration = Duration::from_millis(50);
 pub(crate) const MAX_WITH_DATAGRAMS: usize = MAX_BARE / 2;
 
 /// What a connection is charged for itself, in bytes: keys, controllers, tables.
-pub(crate) const CONNECTION_MEMORY: usize = 34 << 9;
+pub(crate) const CONNECTION_MEMORY: usize = 35 << 9;
 /// And for each of its paths: sender, replay window, challenges.
 pub(crate) const PATH_MEMORY: usize = 29 << 9;
 /// And for each relay that its peer has named.

@@ -64,7 +64,7 @@ pub struct Config {
     /// that this side sends and accepts; `None`: it does neither. Only paths whose packets have
     /// room for so many bytes carry any.
     pub datagram: Option<usize>,
-    /// Streams the peer may have open at a time.
+    /// Streams of each kind that the peer may have open at a time.
     pub max_streams: u64,
     /// The connection ends when nothing was heard on any path for this long.
     pub idle_timeout: Duration,

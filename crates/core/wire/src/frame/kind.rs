@@ -13,6 +13,7 @@ pub(crate) const MAX_STREAM_DATA: u8 = 0x09;
 pub(crate) const MAX_STREAMS: u8 = 0x0a;
 pub(crate) const FILLER: u8 = 0x0b;
 pub(crate) const DATAGRAM: u8 = 0x0c;
+pub(crate) const MAX_STREAMS_UNI: u8 = 0x0d;
 pub(crate) const PATH_CHALLENGE: u8 = 0x10;
 pub(crate) const PATH_RESPONSE: u8 = 0x11;
 pub(crate) const PATH_ID: u8 = 0x12;

@@ -8,7 +8,7 @@ use bytes::BufMut;
 use crate::reader::Reader;
 use crate::relay::{Consent, Grant, RelayId};
 use crate::sink::{Sink, count};
-use crate::{AckFrame, ConnectionId, DecodeError, PathId, StreamId, address, varint};
+use crate::{AckFrame, ConnectionId, DecodeError, PathId, StreamId, StreamKind, address, varint};
 
 /// Bytes of a path challenge and of its response.
 pub const CHALLENGE_LEN: usize = 8;
@@ -16,9 +16,9 @@ pub const CHALLENGE_LEN: usize = 8;
 /// The most bytes of a CLOSE frame's reason.
 pub const MAX_REASON_LEN: usize = 1024;
 
-/// The most streams that a side can open in the life of a connection: their ids have 62 bits, one
-/// of which names the side.
-pub const MAX_STREAM_COUNT: u64 = 1 << 61;
+/// The most streams of a kind that a side can open in the life of a connection: their ids have 62
+/// bits, two of which name the side and the kind.
+pub const MAX_STREAM_COUNT: u64 = 1 << 60;
 
 /// The most relays that the initiator may name at a time: RELAY's slots are below this.
 pub const MAX_RELAYS: usize = 256;
@@ -81,8 +81,10 @@ pub enum Frame<'a> {
         /// The first offset that may not be sent.
         max: u64,
     },
-    /// The receiver may open this many streams in the life of the connection.
+    /// The receiver may open this many streams of a kind in the life of the connection.
     MaxStreams {
+        /// The kind.
+        kind: StreamKind,
         /// The number, at most [`MAX_STREAM_COUNT`].
         count: u64,
     },
@@ -236,8 +238,12 @@ impl<'a> Frame<'a> {
             Frame::MaxStreamData { stream, max } => {
                 put(out, kind::MAX_STREAM_DATA, [stream.0, *max])
             }
-            Frame::MaxStreams { count } => {
-                put(out, kind::MAX_STREAMS, [(*count).min(MAX_STREAM_COUNT)])
+            Frame::MaxStreams { kind, count } => {
+                let kind = match kind {
+                    StreamKind::Bidirectional => kind::MAX_STREAMS,
+                    StreamKind::Unidirectional => kind::MAX_STREAMS_UNI,
+                };
+                put(out, kind, [(*count).min(MAX_STREAM_COUNT)])
             }
             Frame::PathChallenge { data } => {
                 put(out, kind::PATH_CHALLENGE, []);
@@ -357,9 +363,8 @@ fn decode<'a>(reader: &mut Reader<'a>) -> Result<Frame<'a>, DecodeError> {
             stream: StreamId(reader.varint("MAX_STREAM_DATA's stream")?),
             max: reader.varint("MAX_STREAM_DATA's limit")?,
         },
-        kind::MAX_STREAMS => Frame::MaxStreams {
-            count: reader.varint_up_to(MAX_STREAM_COUNT, "MAX_STREAMS's limit")?,
-        },
+        kind::MAX_STREAMS => max_streams(reader, StreamKind::Bidirectional)?,
+        kind::MAX_STREAMS_UNI => max_streams(reader, StreamKind::Unidirectional)?,
         kind::PATH_CHALLENGE => Frame::PathChallenge {
             data: reader.array("PATH_CHALLENGE's data")?,
         },
@@ -403,6 +408,11 @@ fn decode<'a>(reader: &mut Reader<'a>) -> Result<Frame<'a>, DecodeError> {
         kind::CLOSE => close(reader)?,
         kind => return Err(DecodeError::UnknownFrame { kind }),
     })
+}
+
+fn max_streams<'a>(reader: &mut Reader<'a>, kind: StreamKind) -> Result<Frame<'a>, DecodeError> {
+    let count = reader.varint_up_to(MAX_STREAM_COUNT, "MAX_STREAMS's limit")?;
+    Ok(Frame::MaxStreams { kind, count })
 }
 
 fn stream<'a>(reader: &mut Reader<'a>, fin: bool) -> Result<Frame<'a>, DecodeError> {

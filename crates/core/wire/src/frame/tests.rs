@@ -54,7 +54,14 @@ fn every_frame_byte_by_byte() {
         Frame::StopSending { stream, code: 1 },
         Frame::MaxData { max: varint::MAX },
         Frame::MaxStreamData { stream, max: 63 },
-        Frame::MaxStreams { count: 128 },
+        Frame::MaxStreams {
+            kind: StreamKind::Bidirectional,
+            count: 128,
+        },
+        Frame::MaxStreams {
+            kind: StreamKind::Unidirectional,
+            count: 128,
+        },
         Frame::PathChallenge { data: *b"question" },
         Frame::PathResponse { data: *b"response" },
         Frame::PathId {
@@ -111,8 +118,8 @@ fn every_frame_byte_by_byte() {
 #[test]
 fn unknown_types_are_refused() {
     let known = [
-        0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x10, 0x11,
-        0x12, 0x14, 0x18, 0x19, 0x1a, 0x1b, 0x1c,
+        0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x10,
+        0x11, 0x12, 0x14, 0x18, 0x19, 0x1a, 0x1b, 0x1c,
     ];
     for kind in 0..=u8::MAX {
         let unknown = decoded(&[kind, 0, 0, 0]) == Err(DecodeError::UnknownFrame { kind });
@@ -182,6 +189,8 @@ fn limits() {
     for (fine, kind, fields, tail) in [
         (true, kind::MAX_STREAMS, &[MAX_STREAM_COUNT][..], &[][..]),
         (false, kind::MAX_STREAMS, &[MAX_STREAM_COUNT + 1], &[]),
+        (true, kind::MAX_STREAMS_UNI, &[MAX_STREAM_COUNT], &[]),
+        (false, kind::MAX_STREAMS_UNI, &[MAX_STREAM_COUNT + 1], &[]),
         (true, kind::PATH_ABANDON, &[path, 0], &[]),
         (false, kind::PATH_ABANDON, &[path + 1, 0], &[]),
         (false, kind::PATH_ID, &[path + 1], &[0; 8]),
@@ -244,13 +253,11 @@ fn what_is_too_long_to_send_is_cut() {
     );
     assert!(reason.starts_with(cut));
 
-    let bytes = encoded(&Frame::MaxStreams { count: u64::MAX });
-    assert_eq!(
-        decoded(&bytes),
-        Ok(vec![Frame::MaxStreams {
-            count: MAX_STREAM_COUNT
-        }])
-    );
+    for kind in StreamKind::ALL {
+        let max_streams = |count| Frame::MaxStreams { kind, count };
+        let bytes = encoded(&max_streams(u64::MAX));
+        assert_eq!(decoded(&bytes), Ok(vec![max_streams(MAX_STREAM_COUNT)]));
+    }
     let bytes = encoded(&Frame::StopSending {
         stream: StreamId(0),
         code: u64::MAX,
@@ -386,7 +393,11 @@ fn frame() -> impl Strategy<Value = Owned> {
         number().prop_map(move |max| again(Frame::MaxData { max })),
         (stream(), number())
             .prop_map(move |(stream, max)| again(Frame::MaxStreamData { stream, max })),
-        (0..=MAX_STREAM_COUNT).prop_map(move |count| again(Frame::MaxStreams { count })),
+        (
+            proptest::sample::select(&StreamKind::ALL),
+            0..=MAX_STREAM_COUNT
+        )
+            .prop_map(move |(kind, count)| again(Frame::MaxStreams { kind, count })),
         any::<[u8; 8]>().prop_map(move |data| again(Frame::PathChallenge { data })),
         any::<[u8; 8]>().prop_map(move |data| again(Frame::PathResponse { data })),
         (path(), any::<[u8; 8]>()).prop_map(move |(path, cid)| again(Frame::PathId {

@@ -13,8 +13,8 @@ use manyway_wire::relay::{
 };
 use manyway_wire::{
     AckInfo, ConnectionId, Cookie, DataHeader, EcnCounts, Frame, INIT_LEN, Init, MAC1_LEN,
-    MAC2_LEN, PathId, PeerId, Reply, StreamId, TAG_LEN, Ticket, TransportParameters, encode_ack,
-    fuzzing, record_header, varint,
+    MAC2_LEN, PathId, PeerId, Reply, StreamId, StreamKind, TAG_LEN, Ticket, TransportParameters,
+    encode_ack, fuzzing, record_header, varint,
 };
 
 type Target = fn(&[u8]);
@@ -154,7 +154,10 @@ fn records() -> Vec<(&'static str, &'static str, Vec<u8>)> {
 }
 
 fn frames() -> Vec<(&'static str, &'static str, Vec<u8>)> {
-    let (stream, path) = (StreamId::new(false, 3), PathId(70_000));
+    let (stream, path) = (
+        StreamId::new(false, StreamKind::Bidirectional, 3),
+        PathId(70_000),
+    );
     let addresses = vec![
         "192.0.2.1:4433".parse().expect("an address"),
         "[2001:db8::1]:1".parse().expect("an address"),
@@ -190,7 +193,10 @@ fn frames() -> Vec<(&'static str, &'static str, Vec<u8>)> {
             stream,
             max: varint::MAX,
         },
-        Frame::MaxStreams { count: 128 },
+        Frame::MaxStreams {
+            kind: StreamKind::Unidirectional,
+            count: 128,
+        },
         Frame::Ping,
         Frame::Filler,
     ]);

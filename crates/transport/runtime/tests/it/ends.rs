@@ -100,6 +100,44 @@ async fn dropping_the_last_handle_closes_with_code_zero() {
 }
 
 #[tokio::test]
+async fn unidirectional_streams_go_either_way_and_make_room_when_read() {
+    let one = Config {
+        max_streams: 1,
+        ..config()
+    };
+    let Pair {
+        connected,
+        accepted,
+        ..
+    } = pair_with(&LO, &LO, one).await;
+    for (from, to) in [(&connected, &accepted), (&accepted, &connected)] {
+        let mut first = from.open_uni().await.unwrap();
+        first.write_all(b"first").await.unwrap();
+        let second = async {
+            let mut second = from.open_uni().await.unwrap();
+            second.write_all(b"second").await.unwrap();
+            second.shutdown().await.unwrap();
+        };
+        let reader = async {
+            let mut text = String::new();
+            let mut receive = to.accept_uni().await.unwrap();
+            first.shutdown().await.unwrap();
+            receive.read_to_string(&mut text).await.unwrap();
+            let mut receive = to.accept_uni().await.unwrap();
+            receive.read_to_string(&mut text).await.unwrap();
+            text
+        };
+        let both = async { tokio::join!(second, reader) };
+        let ((), text) = timeout(Duration::from_secs(60), both).await.expect("room");
+        assert_eq!(text, "firstsecond");
+    }
+    // Their limit is not that of the other kind.
+    let (mut send, _) = connected.open_bi().await.unwrap();
+    send.finish().unwrap();
+    accepted.accept_bi().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_stream_dropped_unfinished_is_reset_and_one_unread_is_stopped() {
     let Pair {
         connected,

@@ -415,7 +415,7 @@ mod tests {
         for bytes in [1500, 700, 10] {
             with_stream(&mut data, bytes);
         }
-        let ids: Vec<_> = (0..3).map(|n| StreamId(2 * n)).collect();
+        let ids: Vec<_> = (0..3).map(|n| StreamId(4 * n)).collect();
         for id in &ids {
             data.streams.finish(*id).expect("open");
         }

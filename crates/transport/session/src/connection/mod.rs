@@ -118,6 +118,19 @@ impl Connection {
         self.traffic.streams().open()
     }
 
+    /// Opens a stream on which only this side sends.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_uni(&mut self) -> Result<StreamId, OpenError> {
+        self.traffic.streams().open_uni()
+    }
+
+    /// The next stream on which only the peer sends, if it opened any.
+    pub fn accept_uni(&mut self) -> Option<StreamId> {
+        self.traffic.streams().accept_uni()
+    }
+
     /// The next stream that the peer opened, if any.
     pub fn accept(&mut self) -> Option<StreamId> {
         self.traffic.streams().accept()
@@ -624,7 +637,9 @@ impl Connection {
             Frame::MaxStreamData { stream, max } => {
                 traffic.streams().on_max_stream_data(stream, max)?
             }
-            Frame::MaxStreams { count } => traffic.streams().on_max_streams(count),
+            Frame::MaxStreams { kind, count } => {
+                traffic.streams().on_max_streams(kind, count);
+            }
             Frame::PathChallenge { data } => traffic.on_challenge(index, origin, data),
             Frame::PathResponse { data } => traffic.on_response(now, index, origin, data),
             Frame::PathId { path, cid } => traffic.on_cid_announced(now, path, cid)?,

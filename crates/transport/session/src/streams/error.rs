@@ -46,16 +46,22 @@ pub enum ReadError {
 #[derive(Copy, Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum StreamsError {
     /// A stream beyond the limit this side set.
-    #[error("stream {stream}: more than the {limit} streams allowed so far")]
+    #[error("stream {stream}: more than the {limit} streams of its kind allowed so far")]
     StreamLimit {
         /// The stream named by the frame.
         stream: StreamId,
-        /// How many streams the peer may open in all.
+        /// How many streams of its kind the peer may open in all.
         limit: u64,
     },
     /// A frame for a stream that is this side's to open, and isn't open.
     #[error("stream {stream}: it is the other side's to open and was never opened")]
     NeverOpened {
+        /// The stream named by the frame.
+        stream: StreamId,
+    },
+    /// A frame about the direction that a unidirectional stream doesn't have.
+    #[error("stream {stream}: it is unidirectional, and a frame is about its other direction")]
+    Direction {
         /// The stream named by the frame.
         stream: StreamId,
     },

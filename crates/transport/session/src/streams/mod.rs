@@ -7,7 +7,7 @@
 //! [`StreamRange`] as acked or lost, any number of times and in any order. The same range may be
 //! under way on several paths.
 //!
-//! The rules are QUIC's (RFC 9000 §2-4), with bidirectional streams only:
+//! The rules are QUIC's (RFC 9000 §2-4), with one initial limit for both kinds of streams:
 //! - *Life.* A stream's state is dropped when both directions are over: sent, finished and
 //!   acknowledged (or reset) on one side, read to the end (or to the reset, or stopped) on the
 //!   other. The application is told before state goes: an end or a reset waits until it was read.
@@ -36,7 +36,7 @@ mod window;
 #[cfg(test)]
 mod tests;
 
-use manyway_wire::StreamId;
+use manyway_wire::{StreamId, StreamKind};
 
 pub use error::{OpenError, ReadError, StreamsError, WriteError};
 pub use set::Streams;

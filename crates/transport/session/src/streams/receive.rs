@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use manyway_units::Time;
+use manyway_wire::MAX_STREAM_COUNT;
 
-use super::StreamId;
 use super::error::StreamsError;
 use super::recv::{Claim, RecvHalf};
-use super::set::{MAX_STREAMS, Streams};
+use super::set::Streams;
 use super::types::StreamEvent;
 use super::window::Window;
+use super::{StreamId, StreamKind};
 
 impl Streams {
     /// A STREAM frame arrived. `rtt` tunes the windows: the longest (smoothed) of the paths in use,
@@ -64,7 +65,7 @@ impl Streams {
     /// # Errors
     /// The frame names a stream that can't exist.
     pub fn on_stop(&mut self, id: StreamId, code: u64) -> Result<(), StreamsError> {
-        if !self.admit(id)? {
+        if !self.admit_sent(id)? {
             return Ok(());
         }
         if let Some(stream) = self.streams.get_mut(&id)
@@ -88,7 +89,7 @@ impl Streams {
     /// # Errors
     /// The frame names a stream that can't exist.
     pub fn on_max_stream_data(&mut self, id: StreamId, max: u64) -> Result<(), StreamsError> {
-        if self.admit(id)?
+        if self.admit_sent(id)?
             && let Some(stream) = self.streams.get_mut(&id)
         {
             stream.send.on_max(max);
@@ -98,11 +99,20 @@ impl Streams {
     }
 
     /// A MAX_STREAMS frame arrived. A lower value than before is harmless.
-    pub fn on_max_streams(&mut self, count: u64) {
-        self.ours.limit = self.ours.limit.max(count.min(MAX_STREAMS));
-        if self.ours.waiting && self.ours.opened < self.ours.limit {
-            self.ours.waiting = false;
+    pub fn on_max_streams(&mut self, kind: StreamKind, count: u64) {
+        let ours = &mut self.ours[kind as usize];
+        ours.limit = ours.limit.max(count.min(MAX_STREAM_COUNT));
+        if ours.waiting && ours.opened < ours.limit {
+            ours.waiting = false;
             self.events.push_back(StreamEvent::Available);
+        }
+    }
+
+    /// As `admit`, for a frame about the direction in which this side sends.
+    fn admit_sent(&mut self, id: StreamId) -> Result<bool, StreamsError> {
+        match self.config.sends_on(id) {
+            true => self.admit(id),
+            false => Err(StreamsError::Direction { stream: id }),
         }
     }
 
@@ -114,21 +124,22 @@ impl Streams {
         }
         let number = id.index() + 1;
         if self.is_ours(id) {
-            let known = number <= self.ours.opened;
+            let known = number <= self.ours[id.kind() as usize].opened;
             return if known {
                 Ok(false)
             } else {
                 Err(StreamsError::NeverOpened { stream: id })
             };
         }
-        let limit = self.theirs.limit;
+        let theirs = &self.theirs[id.kind() as usize];
+        let (opened, limit) = (theirs.opened, theirs.limit);
         if number > limit {
             return Err(StreamsError::StreamLimit { stream: id, limit });
         }
-        if number <= self.theirs.opened {
+        if number <= opened {
             return Ok(false);
         }
-        self.peer_opens(number);
+        self.peer_opens(id.kind(), number);
         Ok(true)
     }
 
@@ -141,6 +152,9 @@ impl Streams {
         take: impl FnOnce(&mut RecvHalf, &mut Window, u64) -> u64,
     ) -> Result<(), StreamsError> {
         let id = claim.stream;
+        if !self.config.receives_on(id) {
+            return Err(StreamsError::Direction { stream: id });
+        }
         if !self.admit(id)? {
             return Ok(());
         }

@@ -57,6 +57,15 @@ impl RecvHalf {
         }
     }
 
+    /// The direction that a unidirectional stream of ours doesn't have.
+    pub(super) fn absent() -> Self {
+        RecvHalf {
+            final_size: Some(0),
+            state: State::Over,
+            ..RecvHalf::new(Window::new(0, 0))
+        }
+    }
+
     // What the peer does.
 
     /// How many bytes the claim adds to the stream's highest offset, if it may be made. Changes

@@ -60,6 +60,21 @@ impl SendHalf {
         }
     }
 
+    /// The direction that a unidirectional stream of the peer's doesn't have.
+    pub(super) fn absent() -> Self {
+        let fin = Fin {
+            wanted: true,
+            sent: true,
+            acked: true,
+            resend: false,
+        };
+        SendHalf {
+            fin,
+            app_done: true,
+            ..SendHalf::new(0)
+        }
+    }
+
     // What the application does.
 
     /// Whether bytes may be written; an error that the application sees here counts as told.

@@ -5,19 +5,19 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use manyway_units::Time;
+use manyway_wire::MAX_STREAM_COUNT;
 
-use super::StreamId;
 use super::error::{OpenError, ReadError, WriteError};
+use super::recv::RecvHalf;
+use super::send::SendHalf;
 use super::stream::{Ledger, Stream};
 use super::types::{MAX_OFFSET, StreamEvent, StreamsConfig};
 use super::window::Window;
+use super::{StreamId, StreamKind};
 
 /// A stream may buffer this much (or an eighth of the send buffer, if that is less) when others
 /// have filled the rest.
 const GUARANTEED: u64 = 64 << 10;
-
-/// Ids are 62 bits, one of which names the opener.
-pub(super) const MAX_STREAMS: u64 = 1 << 61;
 
 /// The streams of one connection.
 #[derive(Debug)]
@@ -26,8 +26,10 @@ pub struct Streams {
     pub(super) streams: BTreeMap<StreamId, Box<Stream>>,
     pub(super) ledger: Ledger,
     pub(super) events: VecDeque<StreamEvent>,
-    pub(super) ours: Ours,
-    pub(super) theirs: Theirs,
+    /// Of each kind.
+    pub(super) ours: [Ours; 2],
+    /// Of each kind.
+    pub(super) theirs: [Theirs; 2],
     pub(super) peer: Peer,
     /// The connection's receive window.
     pub(super) window: Window,
@@ -43,7 +45,7 @@ pub struct Streams {
     waiting_writers: BTreeSet<StreamId>,
 }
 
-/// Streams this side opens.
+/// Streams of a kind that this side opens.
 #[derive(Default, Debug)]
 pub(super) struct Ours {
     pub(super) opened: u64,
@@ -53,7 +55,7 @@ pub(super) struct Ours {
     pub(super) waiting: bool,
 }
 
-/// Streams the peer opens.
+/// Streams of a kind that the peer opens.
 #[derive(Default, Debug)]
 pub(super) struct Theirs {
     pub(super) opened: u64,
@@ -80,15 +82,15 @@ impl Streams {
         let cap = config.max_receive_window.min(MAX_OFFSET);
         Streams {
             window: Window::new(config.initial_window(), cap).shared(config.window_shares.max(1)),
-            theirs: Theirs {
-                limit: config.max_streams.min(MAX_STREAMS),
+            theirs: std::array::from_fn(|_| Theirs {
+                limit: config.max_streams.min(MAX_STREAM_COUNT),
                 ..Theirs::default()
-            },
+            }),
             config,
             streams: BTreeMap::new(),
             ledger: Ledger::default(),
             events: VecDeque::new(),
-            ours: Ours::default(),
+            ours: Default::default(),
             peer: Peer::default(),
             received: 0,
             read: 0,
@@ -98,14 +100,18 @@ impl Streams {
         }
     }
 
-    /// Takes the peer's transport parameters: bytes in all, bytes per stream, and streams this side
-    /// may open.
+    /// Takes the peer's transport parameters: bytes in all, bytes per stream, and streams of each
+    /// kind that this side may open.
     pub fn set_peer_limits(&mut self, max_data: u64, max_stream_data: u64, max_streams: u64) {
         self.peer.max_data = self.peer.max_data.max(max_data);
         self.peer.max_stream_data = max_stream_data;
-        self.ours.limit = self.ours.limit.max(max_streams.min(MAX_STREAMS));
+        for ours in &mut self.ours {
+            ours.limit = ours.limit.max(max_streams.min(MAX_STREAM_COUNT));
+        }
         for (&id, stream) in &mut self.streams {
-            stream.send.on_max(max_stream_data);
+            if self.config.sends_on(id) {
+                stream.send.on_max(max_stream_data);
+            }
             stream.settle(id, &mut self.ledger);
         }
     }
@@ -115,20 +121,42 @@ impl Streams {
     /// # Errors
     /// [`OpenError::Limit`] when the peer allows no more; [`StreamEvent::Available`] follows.
     pub fn open(&mut self) -> Result<StreamId, OpenError> {
-        let Ours { opened, limit, .. } = self.ours;
-        if opened >= limit {
-            self.ours.waiting = true;
+        self.open_kind(StreamKind::Bidirectional)
+    }
+
+    /// Opens a stream on which only this side sends.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_uni(&mut self) -> Result<StreamId, OpenError> {
+        self.open_kind(StreamKind::Unidirectional)
+    }
+
+    fn open_kind(&mut self, kind: StreamKind) -> Result<StreamId, OpenError> {
+        let ours = &mut self.ours[kind as usize];
+        let (index, limit) = (ours.opened, ours.limit);
+        if index >= limit {
+            ours.waiting = true;
             return Err(OpenError::Limit { limit });
         }
-        let id = StreamId::new(self.config.initiator, opened);
-        self.ours.opened += 1;
+        ours.opened += 1;
+        let id = StreamId::new(self.config.initiator, kind, index);
         self.insert(id);
         Ok(id)
     }
 
     /// The next stream that the peer opened, in the order of their ids.
     pub fn accept(&mut self) -> Option<StreamId> {
-        self.theirs.unaccepted.pop_front()
+        self.theirs[StreamKind::Bidirectional as usize]
+            .unaccepted
+            .pop_front()
+    }
+
+    /// The next stream that the peer opened and on which only it sends, in the order of their ids.
+    pub fn accept_uni(&mut self) -> Option<StreamId> {
+        self.theirs[StreamKind::Unidirectional as usize]
+            .unaccepted
+            .pop_front()
     }
 
     /// Takes what fits into the send buffer from the front of `data`; returns its length in bytes.
@@ -316,9 +344,10 @@ impl Streams {
         }
         self.waiting_writers.remove(&id);
         if !self.is_ours(id) {
-            self.theirs.limit = (self.theirs.limit + 1).min(MAX_STREAMS);
-            self.theirs.due = true;
-            self.theirs.unaccepted.retain(|&other| other != id);
+            let theirs = &mut self.theirs[id.kind() as usize];
+            theirs.limit = (theirs.limit + 1).min(MAX_STREAM_COUNT);
+            theirs.due = true;
+            theirs.unaccepted.retain(|&other| other != id);
         }
     }
 
@@ -345,27 +374,35 @@ impl Streams {
         self.waiting_writers.remove(&id);
     }
 
-    /// The peer has opened all streams up to its `opened`-th. The caller has checked the limit.
-    pub(super) fn peer_opens(&mut self, opened: u64) {
-        while self.theirs.opened < opened {
-            let id = StreamId::new(!self.config.initiator, self.theirs.opened);
-            self.theirs.opened += 1;
+    /// The peer has opened all streams of a kind up to its `opened`-th. The caller has checked the
+    /// limit.
+    pub(super) fn peer_opens(&mut self, kind: StreamKind, opened: u64) {
+        let first = self.theirs[kind as usize].opened;
+        for index in first..opened {
+            let id = StreamId::new(!self.config.initiator, kind, index);
             self.insert(id);
-            self.theirs.unaccepted.push_back(id);
+            self.theirs[kind as usize].unaccepted.push_back(id);
             self.events.push_back(StreamEvent::Opened);
         }
+        self.theirs[kind as usize].opened = first.max(opened);
     }
 
     pub(super) fn is_ours(&self, id: StreamId) -> bool {
-        id.is_initiators() == self.config.initiator
+        self.config.opens(id)
     }
 
     fn insert(&mut self, id: StreamId) {
         let cap = self.config.max_receive_window.min(MAX_OFFSET);
         let cap = cap / self.config.window_shares.max(1);
-        let window = Window::new(self.config.initial_stream_window(), cap);
-        self.streams
-            .insert(id, Stream::new(self.peer.max_stream_data, window));
+        let send = match self.config.sends_on(id) {
+            true => SendHalf::new(self.peer.max_stream_data),
+            false => SendHalf::absent(),
+        };
+        let recv = match self.config.receives_on(id) {
+            true => RecvHalf::new(Window::new(self.config.initial_stream_window(), cap)),
+            false => RecvHalf::absent(),
+        };
+        self.streams.insert(id, Stream::new(send, recv));
     }
 }
 

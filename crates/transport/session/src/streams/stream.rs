@@ -7,7 +7,6 @@ use super::recv::RecvHalf;
 use super::send::SendHalf;
 use super::turns::{Place, Turns};
 use super::types::MAX_OFFSET;
-use super::window::Window;
 
 /// A stream with no more unsent bytes than this is light: what a person types, a request, an
 /// answer of a page or two.
@@ -94,11 +93,10 @@ impl Ledger {
 }
 
 impl Stream {
-    /// A stream with the peer's limit for this side's bytes, and the window for the peer's.
-    pub(super) fn new(limit: u64, window: Window) -> Box<Self> {
+    pub(super) fn new(send: SendHalf, recv: RecvHalf) -> Box<Self> {
         Box::new(Stream {
-            send: SendHalf::new(limit),
-            recv: RecvHalf::new(window),
+            send,
+            recv,
             places: Places::default(),
             entry: Entry::default(),
         })

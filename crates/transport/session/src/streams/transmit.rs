@@ -2,9 +2,9 @@
 
 use manyway_wire::Frame;
 
-use super::StreamId;
 use super::set::Streams;
 use super::types::{Chunk, StreamEvent, StreamRange};
+use super::{StreamId, StreamKind};
 
 /// The largest frame that [`Streams::poll_control`] gives out: a type and three numbers, in bytes.
 pub(crate) const MAX_CONTROL_LEN: usize = 1 + 3 * 8;
@@ -21,7 +21,9 @@ impl Streams {
 
     /// Whether [`poll_control`](Self::poll_control) has something.
     pub fn has_control(&self) -> bool {
-        self.window.is_due() || self.theirs.due || !self.ledger.control.is_empty()
+        self.window.is_due()
+            || self.theirs.iter().any(|theirs| theirs.due)
+            || !self.ledger.control.is_empty()
     }
 
     /// Whether there are new bytes, none of which flow control allows.
@@ -114,11 +116,12 @@ impl Streams {
                 max: self.window.announce(),
             });
         }
-        if self.theirs.due {
-            self.theirs.due = false;
-            return Some(Frame::MaxStreams {
-                count: self.theirs.limit,
-            });
+        for kind in StreamKind::ALL {
+            let theirs = &mut self.theirs[kind as usize];
+            if std::mem::take(&mut theirs.due) {
+                let count = theirs.limit;
+                return Some(Frame::MaxStreams { kind, count });
+            }
         }
         let id = *self.ledger.control.first()?;
         let control = self.stream_control(id);
@@ -160,7 +163,10 @@ impl Streams {
     pub fn on_control_lost(&mut self, control: &Frame<'_>) {
         match *control {
             Frame::MaxData { max } => self.window.on_lost(max),
-            Frame::MaxStreams { count } => self.theirs.due |= count == self.theirs.limit,
+            Frame::MaxStreams { kind, count } => {
+                let theirs = &mut self.theirs[kind as usize];
+                theirs.due |= count == theirs.limit;
+            }
             Frame::MaxStreamData { stream, max } => {
                 self.with(stream, |s| s.recv.window.on_lost(max))
             }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::StreamId;
+use super::{StreamId, StreamKind};
 
 /// The largest stream offset, connection total and stream count the wire format can say (RFC 9000
 /// §16: 62 bits).
@@ -24,8 +24,8 @@ pub struct StreamsConfig {
     /// nothing else buffered may exceed it by an eighth of it, at most 64 KiB, so that one stream
     /// can't starve the others.
     pub send_buffer: u64,
-    /// Streams the peer may have open at once. One frame of its can make this side keep the state
-    /// of all of them (under a kilobyte each).
+    /// Streams of each kind that the peer may have open at once. One frame of its can make this
+    /// side keep the state of all of them (under a kilobyte each).
     pub max_streams: u64,
 }
 
@@ -49,6 +49,21 @@ impl StreamsConfig {
         self.initial_receive_window
             .min(self.max_receive_window)
             .min(MAX_OFFSET)
+    }
+
+    /// Whether this side is the one that opens the stream.
+    pub(super) fn opens(&self, id: StreamId) -> bool {
+        id.is_initiators() == self.initiator
+    }
+
+    /// Whether this side sends on the stream.
+    pub(super) fn sends_on(&self, id: StreamId) -> bool {
+        self.opens(id) || id.kind() == StreamKind::Bidirectional
+    }
+
+    /// Whether the peer sends on the stream.
+    pub(super) fn receives_on(&self, id: StreamId) -> bool {
+        !self.opens(id) || id.kind() == StreamKind::Bidirectional
     }
 
     /// The same of every stream, for `initial_max_stream_data`.
@@ -102,9 +117,9 @@ pub struct Chunk {
 /// News for the application.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum StreamEvent {
-    /// The peer opened a stream: `accept` returns it. One event per stream.
+    /// The peer opened a stream: `accept` or `accept_uni` returns it. One event per stream.
     Opened,
-    /// The peer allows more streams, after `open` failed.
+    /// The peer allows more streams, after `open` or `open_uni` failed.
     Available,
     /// A stream has bytes, its end or a reset to read; once, until a read is `Blocked` again.
     Readable(StreamId),

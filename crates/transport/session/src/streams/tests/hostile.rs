@@ -56,13 +56,13 @@ fn the_connection_limit_counts_all_streams() {
     let mut b = listener();
     data(&mut b, 0, 4095, 1, false).expect("allowed");
     let refused = StreamsError::ConnectionFlowControl {
-        stream: StreamId(2),
+        stream: StreamId(4),
         total: 4097,
         limit: 4096,
     };
-    assert_eq!(data(&mut b, 2, 0, 1, false), Err(refused));
-    assert_eq!(b.on_reset(StreamId(2), 0, 1), Err(refused));
-    data(&mut b, 2, 0, 0, true).expect("no bytes");
+    assert_eq!(data(&mut b, 4, 0, 1, false), Err(refused));
+    assert_eq!(b.on_reset(StreamId(4), 0, 1), Err(refused));
+    data(&mut b, 4, 0, 0, true).expect("no bytes");
     data(&mut b, 0, 0, 4095, false).expect("counted before");
 }
 
@@ -91,7 +91,7 @@ fn final_sizes_must_agree() {
 #[test]
 fn streams_that_cannot_be_are_refused_and_closed_ones_ignored() {
     let mut b = listener();
-    for id in [1, 3, u64::MAX] {
+    for id in [1, 5, u64::MAX - 2] {
         let refused = Err(StreamsError::NeverOpened {
             stream: StreamId(id),
         });
@@ -100,7 +100,7 @@ fn streams_that_cannot_be_are_refused_and_closed_ones_ignored() {
         assert_eq!(b.on_stop(StreamId(id), 0), refused);
         assert_eq!(b.on_max_stream_data(StreamId(id), 0), refused);
     }
-    for id in [8, u64::MAX - 1] {
+    for id in [16, u64::MAX - 3] {
         let refused = Err(StreamsError::StreamLimit {
             stream: StreamId(id),
             limit: 4,
@@ -108,6 +108,15 @@ fn streams_that_cannot_be_are_refused_and_closed_ones_ignored() {
         assert_eq!(data(&mut b, id, 0, 1, false), refused);
         assert_eq!(b.on_stop(StreamId(id), 0), refused);
     }
+    let wrong_way = |id| {
+        Err(StreamsError::Direction {
+            stream: StreamId(id),
+        })
+    };
+    assert_eq!(b.on_stop(StreamId(2), 0), wrong_way(2));
+    assert_eq!(b.on_max_stream_data(StreamId(2), 0), wrong_way(2));
+    assert_eq!(data(&mut b, 3, 0, 1, false), wrong_way(3));
+    assert_eq!(b.on_reset(StreamId(3), 0, 0), wrong_way(3));
     assert_eq!((b.open_streams(), b.poll_event()), (0, None));
 
     let id = StreamId(0);
@@ -257,7 +266,7 @@ enum Any {
         id: u64,
         max: u64,
     },
-    MaxStreams(u64),
+    MaxStreams(StreamKind, u64),
     Read {
         id: u64,
         max: usize,
@@ -289,7 +298,7 @@ fn number() -> impl Strategy<Value = u64> {
 }
 
 fn id() -> impl Strategy<Value = u64> {
-    prop_oneof![9 => 0u64..9, 1 => any::<u64>()]
+    prop_oneof![9 => 0u64..18, 1 => any::<u64>()]
 }
 
 fn frame() -> impl Strategy<Value = Any> {
@@ -303,7 +312,8 @@ fn frame() -> impl Strategy<Value = Any> {
         1 => id().prop_map(|id| Any::Stop { id }),
         1 => number().prop_map(Any::MaxData),
         1 => (id(), number()).prop_map(|(id, max)| Any::MaxStreamData { id, max }),
-        1 => number().prop_map(Any::MaxStreams),
+        1 => (proptest::sample::select(&StreamKind::ALL), number())
+            .prop_map(|(kind, count)| Any::MaxStreams(kind, count)),
         3 => (id(), 0usize..5000).prop_map(|(id, max)| Any::Read { id, max }),
         2 => (id(), 0usize..9000).prop_map(|(id, len)| Any::Write { id, len }),
         2 => (0usize..2000, any::<bool>()).prop_map(|(max, acked)| Any::Send { max, acked }),
@@ -316,7 +326,7 @@ proptest! {
     #[test]
     fn nothing_panics_and_memory_stays_bounded(frames in prop::collection::vec(frame(), 0..200)) {
         let mut b = listener();
-        let _ = (b.open(), b.open());
+        let _ = (b.open(), b.open(), b.open_uni());
         for frame in frames {
             let before = b.received;
             let refused = match frame {
@@ -325,7 +335,7 @@ proptest! {
                 Any::Stop { id } => b.on_stop(StreamId(id), 1).is_err(),
                 Any::MaxData(max) => { b.on_max_data(max); false }
                 Any::MaxStreamData { id, max } => b.on_max_stream_data(StreamId(id), max).is_err(),
-                Any::MaxStreams(count) => { b.on_max_streams(count); false }
+                Any::MaxStreams(kind, count) => { b.on_max_streams(kind, count); false }
                 Any::Read { id, max } => b.read(Time::ZERO, StreamId(id), max).is_err(),
                 Any::Write { id, len } => write(&mut b, StreamId(id), &vec![0; len]).is_err(),
                 Any::HearStop { id } => b.stop(StreamId(id), 2).is_err(),
@@ -346,7 +356,7 @@ proptest! {
             }
             b.check_books();
             prop_assert!(b.received <= b.window.limit());
-            prop_assert!(b.open_streams() <= 2 + 4);
+            prop_assert!(b.open_streams() <= 3 + 2 * 4);
         }
     }
 }

@@ -98,7 +98,7 @@ fn flush(
 fn apply(to: &mut Streams, control: &Frame<'_>) -> Result<(), StreamsError> {
     match *control {
         Frame::MaxData { max } => to.on_max_data(max),
-        Frame::MaxStreams { count } => to.on_max_streams(count),
+        Frame::MaxStreams { kind, count } => to.on_max_streams(kind, count),
         Frame::MaxStreamData { stream, max } => to.on_max_stream_data(stream, max)?,
         Frame::ResetStream {
             stream,

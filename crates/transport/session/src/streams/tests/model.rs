@@ -35,6 +35,8 @@ enum End {
     Whole,
     /// Reset or stopped.
     Cut,
+    /// A unidirectional stream's other direction.
+    Absent,
 }
 
 const STEPS: usize = 2_000_000;
@@ -70,14 +72,18 @@ impl Play {
 
     fn is_done(&self) -> bool {
         let over = |t: &Task| {
-            matches!(t.send, End::Whole | End::Cut) && matches!(t.recv, End::Whole | End::Cut)
+            let over = |end| matches!(end, End::Whole | End::Cut | End::Absent);
+            over(t.send) && over(t.recv)
         };
         self.to_open == [0, 0]
             && self.tasks.iter().all(|t| t.values().all(over))
             && self.network.is_quiet()
     }
 
-    fn task(&mut self) -> Task {
+    fn task(&mut self, side: usize, id: StreamId) -> Task {
+        let one_way = id.kind() == StreamKind::Unidirectional;
+        let opener = id.is_initiators() == (side == 0);
+        let end = |absent| if absent { End::Absent } else { End::Open };
         let rng = &mut self.network.rng;
         let goal = rng.random_range(0..=self.largest);
         let stops = self.cuts && rng.random_bool(0.2);
@@ -86,11 +92,11 @@ impl Play {
             resets: self.cuts && rng.random_bool(0.2),
             written: 0,
             may_write: true,
-            send: End::Open,
+            send: end(one_way && !opener),
             read: 0,
             stops_at: stops.then(|| rng.random_range(0..=self.largest)),
             may_read: false,
-            recv: End::Open,
+            recv: end(one_way && opener),
         }
     }
 
@@ -99,10 +105,10 @@ impl Play {
         while let Some(event) = self.network.sides[side].poll_event() {
             match event {
                 StreamEvent::Opened => {
-                    let id = self.network.sides[side]
-                        .accept()
-                        .expect("one stream per event");
-                    let task = self.task();
+                    let streams = &mut self.network.sides[side];
+                    let id = streams.accept().or_else(|| streams.accept_uni());
+                    let id = id.expect("one stream per event");
+                    let task = self.task(side, id);
                     self.tasks[side].insert(id, task);
                 }
                 StreamEvent::Available => self.may_open[side] = true,
@@ -134,9 +140,14 @@ impl Play {
 
     fn act(&mut self, side: usize) {
         if self.may_open[side] && self.to_open[side] > 0 {
-            match self.network.sides[side].open() {
+            let network = &mut self.network;
+            let opened = match network.rng.random_bool(0.5) {
+                true => network.sides[side].open(),
+                false => network.sides[side].open_uni(),
+            };
+            match opened {
                 Ok(id) => {
-                    let task = self.task();
+                    let task = self.task(side, id);
                     self.tasks[side].insert(id, task);
                     self.to_open[side] -= 1;
                 }
@@ -175,6 +186,7 @@ impl Play {
             for (id, sender) in &self.tasks[side] {
                 let reader = &self.tasks[1 - side][id];
                 match (sender.send, reader.recv) {
+                    (End::Absent, recv) => assert_eq!(recv, End::Absent),
                     (_, End::Whole) => assert_eq!(reader.read, sender.goal),
                     (End::Whole, recv) => assert!(recv == End::Cut && reader.stops_at.is_some()),
                     (send, recv) => assert_eq!((send, recv), (End::Cut, End::Cut)),

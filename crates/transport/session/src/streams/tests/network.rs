@@ -102,9 +102,10 @@ impl Network {
             return;
         }
         let side = &mut self.sides[from];
+        let streams_due = side.theirs.iter().any(|theirs| theirs.due);
         assert_eq!(
             side.has_control(),
-            side.ledger.control.first().is_some() || side.window.is_due() || side.theirs.due
+            side.ledger.control.first().is_some() || side.window.is_due() || streams_due
         );
         if let Some(control) = side.poll_control() {
             return self.put(from, Content::Control(control));

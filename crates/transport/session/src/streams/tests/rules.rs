@@ -13,19 +13,59 @@ fn read_all(streams: &mut Streams, now: Time, id: StreamId) -> Vec<u8> {
 #[test]
 fn ids_name_the_opener() {
     let (mut a, mut b) = pair(small());
-    assert_eq!((a.open(), a.open()), (Ok(StreamId(0)), Ok(StreamId(2))));
-    assert_eq!((b.open(), b.open()), (Ok(StreamId(1)), Ok(StreamId(3))));
+    assert_eq!((a.open(), a.open()), (Ok(StreamId(0)), Ok(StreamId(4))));
+    assert_eq!((b.open(), b.open()), (Ok(StreamId(1)), Ok(StreamId(5))));
+    let uni = (a.open_uni(), a.open_uni(), b.open_uni());
+    assert_eq!(uni, (Ok(StreamId(2)), Ok(StreamId(6)), Ok(StreamId(3))));
+}
+
+#[test]
+fn a_unidirectional_stream_goes_one_way() {
+    let (mut a, mut b) = pair(small());
+    let id = a.open_uni().expect("allowed");
+    assert_eq!(a.read(Time::ZERO, id, 1), Err(ReadError::Closed));
+    assert_eq!(a.stop(id, 0), Err(ReadError::Closed));
+    write(&mut a, id, b"abc").expect("room");
+    a.finish(id).expect("open");
+    let flight = flush(&mut a, &mut b, Time::ZERO);
+    assert_eq!((b.accept(), b.accept_uni()), (None, Some(id)));
+    assert_eq!(write(&mut b, id, b"x"), Err(WriteError::Closed));
+    assert_eq!(b.finish(id), Err(WriteError::Closed));
+    assert_eq!(b.reset(id, 0), Err(WriteError::Closed));
+    assert_eq!(read_all(&mut b, Time::ZERO, id), b"abc");
+    ack(&mut a, flight);
+    assert_eq!(events(&mut a), [StreamEvent::Finished(id)]);
+    assert_eq!((a.open_streams(), b.open_streams()), (0, 0));
+    // That makes room for another of its kind.
+    let kind = StreamKind::Unidirectional;
+    assert_eq!(b.poll_control(), Some(Frame::MaxStreams { kind, count: 5 }));
+    assert_eq!(b.poll_control(), None);
+}
+
+#[test]
+fn each_kind_has_a_limit_of_its_own() {
+    let (mut a, _) = pair(small());
+    for _ in 0..4 {
+        a.open_uni().expect("allowed");
+    }
+    assert_eq!(a.open_uni(), Err(OpenError::Limit { limit: 4 }));
+    a.open().expect("allowed");
+    a.on_max_streams(StreamKind::Bidirectional, 9);
+    assert_eq!(a.open_uni(), Err(OpenError::Limit { limit: 4 }));
+    a.on_max_streams(StreamKind::Unidirectional, 5);
+    assert_eq!(events(&mut a), [StreamEvent::Available]);
+    assert_eq!(a.open_uni(), Ok(StreamId(18)));
 }
 
 #[test]
 fn a_higher_id_opens_the_lower_ones_too() {
     let (_, mut b) = pair(small());
-    b.on_stream(Time::ZERO, RTT, StreamId(4), 0, b"x", false)
+    b.on_stream(Time::ZERO, RTT, StreamId(8), 0, b"x", false)
         .expect("allowed");
     assert_eq!(events(&mut b)[..3], [StreamEvent::Opened; 3]);
     assert_eq!(
         [b.accept(), b.accept(), b.accept(), b.accept()],
-        [Some(0), Some(2), Some(4), None].map(|i| i.map(StreamId))
+        [Some(0), Some(4), Some(8), None].map(|i| i.map(StreamId))
     );
 }
 
@@ -45,15 +85,17 @@ fn streams_are_limited_and_credit_comes_back() {
     assert!(!b.has_control(), "this side's direction is not over yet");
     let flight = flush(&mut b, &mut a, Time::ZERO);
     ack(&mut b, flight);
-    assert_eq!(b.poll_control(), Some(Frame::MaxStreams { count: 5 }));
-    b.on_control_lost(&Frame::MaxStreams { count: 5 });
-    assert_eq!(b.poll_control(), Some(Frame::MaxStreams { count: 5 }));
+    let kind = StreamKind::Bidirectional;
+    let five = Frame::MaxStreams { kind, count: 5 };
+    assert_eq!(b.poll_control(), Some(five.clone()));
+    b.on_control_lost(&five);
+    assert_eq!(b.poll_control(), Some(five));
     events(&mut a);
-    a.on_max_streams(3);
+    a.on_max_streams(kind, 3);
     assert_eq!(events(&mut a), []);
-    a.on_max_streams(5);
+    a.on_max_streams(kind, 5);
     assert_eq!(events(&mut a), [StreamEvent::Available]);
-    assert_eq!(a.open(), Ok(StreamId(8)));
+    assert_eq!(a.open(), Ok(StreamId(16)));
     // Its end is read: nothing more is kept of the first stream.
     assert_eq!(a.read(Time::ZERO, id, 1), Ok(None));
     assert_eq!((a.open_streams(), b.open_streams()), (4, 3));
@@ -69,7 +111,7 @@ fn streams_take_turns() {
     let order: Vec<_> = std::iter::from_fn(|| a.next_chunk(105, true))
         .map(|c| c.range.stream.0)
         .collect();
-    assert_eq!(order[..9], [0, 2, 4, 0, 2, 4, 0, 2, 4]);
+    assert_eq!(order[..9], [0, 4, 8, 0, 4, 8, 0, 4, 8]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use manyway_session::{PathId, RelayId, StreamId};
 use manyway_wire::relay::{Consent, ForwardHeader, Grant, MAC_LEN, Mac, RateClass};
-use manyway_wire::{AckInfo, ConnectionId, EcnCounts, Frame, encode_ack};
+use manyway_wire::{AckInfo, ConnectionId, EcnCounts, Frame, StreamKind, encode_ack};
 
 use super::super::hostile::peer::Peer;
 use super::choices::Choices;
@@ -103,7 +103,10 @@ impl Recipe {
                 stream: StreamId(a),
                 max: b,
             },
-            9 => Frame::MaxStreams { count: b },
+            9 => Frame::MaxStreams {
+                kind: StreamKind::ALL[(a % 2) as usize],
+                count: b,
+            },
             10 => Frame::PathChallenge {
                 data: a.to_be_bytes(),
             },

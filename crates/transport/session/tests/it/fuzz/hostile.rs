@@ -10,7 +10,7 @@ use manyway_session::streams::ReadError;
 use manyway_session::{
     Carrier, Config, ConnectionHandle, Facts, Local, LocalId, PathId, PathState, Purpose, StreamId,
 };
-use manyway_wire::{Frame, Frames};
+use manyway_wire::{Frame, Frames, StreamKind};
 
 use super::super::hostile::peer::{Peer, ROOM};
 use super::super::hostile::victim::{Sent, Victim, dialled, here};
@@ -65,8 +65,8 @@ struct Run<'a> {
     /// How far the application has read.
     read: BTreeMap<(usize, StreamId), u64>,
     streams: Vec<(usize, StreamId)>,
-    /// How many streams each peer has opened, at most.
-    opened: BTreeMap<usize, u64>,
+    /// How many streams of each kind each peer has opened, at most.
+    opened: BTreeMap<(usize, StreamKind), u64>,
     /// Relays that peers have named.
     relays: usize,
     /// Bytes that the application has written, and read.
@@ -272,8 +272,8 @@ impl<'a> Run<'a> {
     }
 
     fn note_stream(&mut self, stream: StreamId) {
-        let opened = self.opened.entry(self.at).or_default();
-        *opened = (stream.0 / 2 + 1).min(MOST_STREAMS).max(*opened);
+        let opened = self.opened.entry((self.at, stream.kind())).or_default();
+        *opened = (stream.index() + 1).min(MOST_STREAMS).max(*opened);
     }
 
     fn send(&mut self, path: PathId, (local, from): (LocalId, SocketAddr), plain: &[u8]) {
@@ -469,7 +469,9 @@ impl<'a> Run<'a> {
                 .filter(|(owner, _)| *owner == at)
                 .map(|(_, stream)| stream);
             match (how & 15, stream) {
+                (0, _) if len % 2 > 0 => streams.extend(connection.open_uni()),
                 (0, _) => streams.extend(connection.open()),
+                (1..=3, _) if len % 2 > 0 => streams.extend(connection.accept_uni()),
                 (1..=3, _) => streams.extend(connection.accept()),
                 (4..=6, Some(stream)) => {
                     let mut data = Bytes::from(vec![5; len.min(200_000)]);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use manyway_session::{Config, PathId, StreamId};
 use manyway_wire::relay::RelayId;
-use manyway_wire::{AckInfo, ConnectionId, Frame, encode_ack};
+use manyway_wire::{AckInfo, ConnectionId, Frame, StreamKind, encode_ack};
 use nix::time::{ClockId, clock_gettime};
 
 use super::peer::{Peer, ROOM, Target};
@@ -82,7 +82,7 @@ const KINDS: &[Kind] = &[
     }),
     ("STREAM again", true, |_| stream(0, 0, b"x")),
     ("RESET_STREAM", true, |n| {
-        let stream = StreamId(n % 128 * 2);
+        let stream = StreamId(n % 128 * 4);
         encoded(&Frame::ResetStream {
             stream,
             code: 0,
@@ -90,18 +90,19 @@ const KINDS: &[Kind] = &[
         })
     }),
     ("STOP_SENDING", true, |n| {
-        let stream = StreamId(n % 128 * 2);
+        let stream = StreamId(n % 128 * 4);
         encoded(&Frame::StopSending { stream, code: 0 })
     }),
     ("MAX_DATA", true, |n| {
         encoded(&Frame::MaxData { max: (1 << 40) + n })
     }),
     ("MAX_STREAM_DATA", true, |n| {
-        let (stream, max) = (StreamId(n % 128 * 2), (1 << 40) + n);
+        let (stream, max) = (StreamId(n % 128 * 4), (1 << 40) + n);
         encoded(&Frame::MaxStreamData { stream, max })
     }),
     ("MAX_STREAMS", true, |n| {
         encoded(&Frame::MaxStreams {
+            kind: StreamKind::ALL[(n % 2) as usize],
             count: (1 << 20) + n,
         })
     }),

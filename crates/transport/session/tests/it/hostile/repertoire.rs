@@ -15,7 +15,7 @@ pub(crate) fn worst(kind: u64, n: u64, peer: &mut Peer, target: &mut impl Target
         0 => {
             let frames: Vec<_> = (0..100)
                 .map(|k| Frame::Stream {
-                    stream: StreamId(2 * (k % 2)),
+                    stream: StreamId(4 * (k % 2)),
                     offset: (n * 100 + k) * 97 % (2 << 20) / (1 + k % 2),
                     fin: false,
                     data: b"x",
@@ -57,7 +57,7 @@ pub(crate) fn worst(kind: u64, n: u64, peer: &mut Peer, target: &mut impl Target
         }
         // Streams that are opened, stopped and reset; ids, addresses and relays.
         5 => {
-            let stream = StreamId(2 * (2 + n % 126));
+            let stream = StreamId(4 * (2 + n % 126));
             let code = 1;
             let reset = Frame::ResetStream {
                 stream,

@@ -264,7 +264,7 @@ fn a_listener_at_its_worst() {
             if n % 32 == 0 {
                 let frames: Vec<_> = (0..100)
                     .map(|k| Frame::Stream {
-                        stream: StreamId(1 + 2 * (n / 32 % 128)),
+                        stream: StreamId(1 + 4 * (n / 32 % 128)),
                         offset: (n * 100 + k) * 97 % (32 << 10),
                         fin: false,
                         data: b"x",
