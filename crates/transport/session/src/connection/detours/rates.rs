@@ -21,6 +21,8 @@ const ALIKE: f64 = 1.5;
 
 /// So many parts say something already.
 const ENOUGH: usize = 3;
+/// How a rate wanders is known by about so many measurements.
+const KEPT: f64 = 8.0;
 
 /// What there is to see at a time.
 #[derive(Copy, Clone, Debug)]
@@ -98,8 +100,7 @@ impl Measure {
         if seen.now.since(self.began) < self.span {
             return None;
         }
-        let (first, second) = self.parts.split_at(self.parts.len() / 2);
-        if mean(second) > GROWING * mean(first) && self.spans < SPANS {
+        if self.is_growing() && self.spans < SPANS {
             let (span, spans) = (self.span, self.spans + 1);
             let anew = Self::new(seen, Duration::ZERO);
             *self = Self {
@@ -112,9 +113,14 @@ impl Measure {
         Some(self.rates(seen))
     }
 
-    /// What was found so far, once there is something to tell its error by.
+    /// What was found so far, once there is something to tell its error by, unless it is growing.
     pub(super) fn so_far(&self, seen: &Seen) -> Option<Rates> {
-        (self.parts.len() >= ENOUGH).then(|| self.rates(seen))
+        (self.parts.len() >= ENOUGH && !self.is_growing()).then(|| self.rates(seen))
+    }
+
+    fn is_growing(&self) -> bool {
+        let (first, second) = self.parts.split_at(self.parts.len() / 2);
+        mean(second) > GROWING * mean(first)
     }
 
     fn rates(&self, seen: &Seen) -> Rates {
@@ -132,4 +138,35 @@ impl Measure {
 
 fn mean(parts: &[f64]) -> f64 {
     parts.iter().sum::<f64>() / parts.len().max(1) as f64
+}
+
+/// How a rate wanders from one measurement to the next.
+#[derive(Copy, Clone, Debug, Default)]
+pub(super) struct Wander {
+    /// Measurements, at most [`KEPT`].
+    count: f64,
+    /// Their mean, bytes/s, and the mean square of their deviations from it, as parts of it.
+    mean: f64,
+    square: f64,
+}
+
+impl Wander {
+    pub(super) fn add(&mut self, rate: f64) {
+        if self.count > 0.0 {
+            let off = (rate - self.mean) / self.mean.max(1.0);
+            self.square += (off * off - self.square) / self.count;
+        }
+        self.count = (self.count + 1.0).min(KEPT);
+        self.mean += (rate - self.mean) / self.count;
+    }
+
+    /// The mean rate in bytes/s, if there is one.
+    pub(super) fn mean(&self) -> Option<f64> {
+        (self.count > 0.0).then_some(self.mean)
+    }
+
+    /// How far a measurement is from the mean, as a part of it.
+    pub(super) fn deviation(&self) -> f64 {
+        self.square.sqrt()
+    }
 }

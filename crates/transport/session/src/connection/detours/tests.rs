@@ -125,6 +125,51 @@ fn without_a_direct_path_relays_are_used_and_not_put_aside_at_once_when_one_come
     assert!(!transfer.worth.uses_relays());
 }
 
+/// What the bottleneck has varies more from one measurement to the next than relays could add.
+#[test]
+fn chance_doesnt_make_relays_behind_the_bottleneck_useful() {
+    let mut random = 1u64;
+    let mut shares: Vec<f64> = (0..101)
+        .map(|_| {
+            let mut transfer = Transfer::new();
+            let (mut log, mut relayed) = (0.0, 0.0);
+            for _ in 0..200 {
+                random = random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                let step = (random >> 40) as f64 / f64::from(1 << 24) - 0.5;
+                log = 0.9 * log + 0.6 * step;
+                let all = (10_000.0 * f64::exp(log)) as u64;
+                let carries = Carries {
+                    direct: all,
+                    all,
+                    relays: all / 3,
+                };
+                relayed += transfer.run(Duration::from_millis(200), carries);
+            }
+            relayed / 200.0
+        })
+        .collect();
+    shares.sort_by(f64::total_cmp);
+    let (median, high) = (shares[50], shares[90]);
+    assert!(median > 0.0 && median < 0.05, "{median}");
+    assert!(high < 0.12, "{high}");
+}
+
+#[test]
+fn a_trial_that_does_harm_is_broken_off() {
+    let harmed = Carries {
+        direct: 10_000,
+        all: 6_000,
+        relays: 2_000,
+    };
+    let mut transfer = Transfer::new();
+    transfer.run(seconds(120), harmed);
+    let lost = 120 * 50 * 10_000 - transfer.seen.delivered;
+    // Half a second of what the direct paths have, in all trials.
+    assert!(lost > 0 && lost < 250_000, "{lost}");
+}
+
 #[test]
 fn a_new_relay_is_tried_within_the_budget() {
     let mut transfer = Transfer::new();

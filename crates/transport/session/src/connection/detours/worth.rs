@@ -7,14 +7,16 @@ use std::time::Duration;
 
 use manyway_units::Time;
 
-use super::rates::{Measure, Rates, Seen};
+use super::rates::{Measure, Rates, Seen, Wander};
 
 /// Relays that carry a smaller part of all aren't judged: it's no use, and costs nothing.
 const SMALL: f64 = 0.04;
-/// They have to add at least this part of what the direct paths have alone.
+/// They have to add at least this part of what the direct paths have alone, …
 const LEAST: f64 = 0.03;
-/// It is that if it is so many standard errors more, …
-const UNSURE: f64 = 0.5;
+/// … and this part of what they carry: the rest is what the direct paths don't carry any more.
+const NEW: f64 = 1.0 / 3.0;
+/// They do if it is so many standard errors more, …
+const UNSURE: f64 = 0.7;
 /// … and needs no second look if it is so many.
 const SURE: f64 = 5.0;
 /// While the relays are in use, this part of what all paths have is the most that the direct ones
@@ -49,6 +51,9 @@ const CHANGED: f64 = 0.5;
 /// The direct paths' windows are raised in so many steps, a round trip apart: no burst fills a
 /// queue.
 const STEPS: u32 = 3;
+/// A trial is over at once, after so many round trips if all paths have less than this part of what the
+/// direct ones have alone.
+const BROKEN: (u32, f64) = (4, 0.75);
 /// No trial is earlier after the one before than this.
 const EARLIEST: Duration = Duration::from_secs(5);
 
@@ -86,16 +91,20 @@ pub(super) struct Worth {
     /// What all paths had when that was last measured.
     all: Option<Rates>,
     gain: Gain,
+    /// How what the direct paths have alone wanders, and what all paths have.
+    wander: [Wander; 2],
     /// The relays are out of use, and the direct paths' windows still have to be raised so often.
     restores: u32,
     /// The last outcome: the relays add something. And how many times in a row it was that.
     used: bool,
     same: u32,
-    /// Bytes that relays carried in trials that found nothing, in all of them and the last one.
+    /// Bytes that trials cost which found nothing, all of them and the last one: what relays carried,
+    /// and what would have arrived without them.
     spent: u64,
     last: u64,
-    /// Bytes delivered when `spent` was 0, and relayed ones when the phase began.
+    /// Bytes delivered when `spent` was 0, and delivered and relayed ones when the phase began.
     from: u64,
+    delivered: u64,
     relayed: u64,
 }
 
@@ -120,9 +129,11 @@ impl Gain {
         self.sum = MEMORY * self.sum + weight * gain;
     }
 
-    /// Whether there is one, so many standard errors above what is asked at least.
-    fn is_material(&self, errors: f64) -> bool {
-        self.weight > 0.0 && self.sum / self.weight > LEAST + errors / self.weight.sqrt()
+    /// Whether there is one beyond what is needed, by so many standard errors, if rates vary so
+    /// much besides.
+    fn is_material(&self, errors: f64, varies: f64) -> bool {
+        let error = (1.0 / self.weight.sqrt()).hypot(varies);
+        self.weight > 0.0 && self.sum / self.weight > errors * error
     }
 }
 
@@ -135,12 +146,14 @@ impl Worth {
             alone: None,
             all: None,
             gain: Gain::default(),
+            wander: Default::default(),
             restores: 0,
             used: false,
             same: 0,
             spent: 0,
             last: 0,
             from: 0,
+            delivered: 0,
             relayed: 0,
         }
     }
@@ -196,7 +209,7 @@ impl Worth {
                 }
             }
             Phase::All => {
-                if let Some(rates) = self.measured(seen) {
+                if let Some(rates) = self.broken(seen).or_else(|| self.measured(seen)) {
                     self.judge(seen, &rates);
                 }
             }
@@ -207,7 +220,7 @@ impl Worth {
 
     fn enter(&mut self, phase: Phase, seen: &Seen) {
         (self.phase, self.since, self.measure) = (phase, seen.now, None);
-        self.relayed = seen.relayed;
+        (self.delivered, self.relayed) = (seen.delivered, seen.relayed);
     }
 
     /// What paths have that were begun with, once they have settled and that was measured.
@@ -237,23 +250,56 @@ impl Worth {
         measure.take(seen).or(so_far)
     }
 
+    /// Whether relays add something, so many standard errors more than they need to.
+    fn is_material(&self, errors: f64) -> bool {
+        let varies = self
+            .wander
+            .iter()
+            .map(Wander::deviation)
+            .fold(0.0, f64::max);
+        self.gain
+            .is_material(errors, varies * std::f64::consts::SQRT_2)
+    }
+
+    /// What all paths have, if that is so little that a trial is over at once.
+    fn broken(&self, seen: &Seen) -> Option<Rates> {
+        let (rounds, part) = BROKEN;
+        let after = seen.now.since(self.since);
+        let rates = Rates {
+            rate: seen.delivered.saturating_sub(self.delivered) as f64 / after.as_secs_f64(),
+            error: 1.0 - part,
+            relayed: 1.0,
+        };
+        let broken = rates.rate < part * self.alone?.rate;
+        (after >= (rounds * seen.rtt).max(SETTLE[0]) && broken).then_some(rates)
+    }
+
     fn judge(&mut self, seen: &Seen, all: &Rates) {
         let Some(alone) = self.alone.filter(|_| all.relayed >= SMALL) else {
             self.measure = None;
             return;
         };
-        let gain = all.rate / alone.rate.max(1.0) - 1.0;
-        self.gain.add(gain, all.error.hypot(alone.error));
-        let cost = seen.relayed.saturating_sub(self.relayed);
+        let rate = all.rate / alone.rate.max(1.0);
+        let relayed = all.relayed * rate;
+        // No more than what they carry. If the direct paths have more with them than alone, that is
+        // the network's doing, and says how much it varies.
+        let gain = (rate - 1.0).min(relayed);
+        let more = (rate - relayed - 1.0).max(0.0);
+        let error = all.error.hypot(alone.error).hypot(more);
+        let needed = LEAST.max(NEW * all.relayed);
+        self.gain.add(gain - needed, error);
+        let took = seen.now.since(self.since).as_secs_f64();
+        let missed = alone.rate * took - seen.delivered.saturating_sub(self.delivered) as f64;
+        let cost = seen.relayed.saturating_sub(self.relayed) + missed.max(0.0) as u64;
         let now = seen.now;
-        let same = match self.gain.is_material(UNSURE) == self.used {
+        let same = match self.is_material(UNSURE) == self.used {
             true => self.same,
             false => 0,
         };
         let pause = |first: Duration, n: u32| (first * (1 << n.min(4))).min(LONGEST);
         self.all = Some(*all);
-        let phase = match self.gain.is_material(UNSURE) {
-            true if same == 0 && !self.gain.is_material(SURE) => Phase::Used(now + CONFIRM),
+        let phase = match self.is_material(UNSURE) {
+            true if same == 0 && !self.is_material(SURE) => Phase::Used(now + CONFIRM),
             true => Phase::Used(now + pause(USED, same)),
             false => {
                 self.spent += cost;
@@ -267,15 +313,29 @@ impl Worth {
     }
 
     fn use_on(&mut self, seen: &Seen, at: Time) {
-        let measure = self
-            .measure
-            .get_or_insert_with(|| Measure::new(seen, seen.rtt));
-        if seen.now < at || !seen.unsatisfied {
+        let Some(measure) = self.measure.as_mut().filter(|_| seen.unsatisfied) else {
+            self.measure = seen.unsatisfied.then(|| Measure::new(seen, seen.rtt));
             return;
+        };
+        if let Some(rates) = measure.take(seen) {
+            self.measure = None;
+            self.wander[1].add(rates.rate);
+            // How much rates vary is known better now than after the trial.
+            let judged = seen.now >= self.since + CONFIRM && self.gain.weight > 0.0;
+            if judged && !self.is_material(UNSURE) {
+                self.last = seen.relayed.saturating_sub(self.relayed);
+                self.spent += self.last;
+                (self.used, self.same) = (false, 1);
+                return self.enter(Phase::Spare(seen.now + SPARE), seen);
+            }
         }
-        match measure.relayed(seen) >= SMALL {
-            true => self.enter(Phase::Alone, seen),
-            false => self.enter(Phase::Used(seen.now + USED), seen),
+        if seen.now >= at {
+            let relayed = seen.relayed.saturating_sub(self.relayed) as f64;
+            let delivered = seen.delivered.saturating_sub(self.delivered) as f64;
+            match relayed >= SMALL * delivered {
+                true => self.enter(Phase::Alone, seen),
+                false => self.enter(Phase::Used(seen.now + USED), seen),
+            }
         }
     }
 
@@ -292,11 +352,13 @@ impl Worth {
             return;
         };
         self.measure = None;
+        self.wander[0].add(rates.rate);
         let part = self
             .alone
             .map_or(1.0, |alone| rates.rate / alone.rate.max(1.0));
         let early = seen.now >= self.since + EARLIEST;
         if part < CHANGED && early {
+            self.wander = Default::default();
             (self.spent, self.last, self.from) = (0, 0, seen.delivered);
             (self.gain, self.same) = (Gain::default(), 0);
         }
@@ -305,7 +367,11 @@ impl Worth {
         let affordable = (self.spent + self.last) as f64 <= BUDGET * total || self.spent == 0;
         if due && affordable {
             // What the direct paths have by now is known.
-            self.alone = Some(rates);
+            let mean = self.wander[0].mean().filter(|_| seen.now >= at);
+            self.alone = Some(Rates {
+                rate: mean.unwrap_or(rates.rate),
+                ..rates
+            });
             self.enter(Phase::All, seen);
         }
     }
