@@ -1,11 +1,10 @@
 //! `manyway criteria`: which design criteria a law meets.
 
-use anyhow::anyhow;
 use manyway_fluid::criteria::{
     Criteria, Criterion, Domain, Row, Rtts, Subject, Tradeoff, Verdict, evaluate, table_1, tradeoff,
 };
 use manyway_report::{Column, Table};
-use serde_json::{Value, json};
+use manyway_results::criteria::{domain, one_law, whole_table};
 
 use crate::args::CriteriaArgs;
 use crate::exit::usage;
@@ -13,11 +12,17 @@ use crate::screen::Screen;
 use crate::summary::print_json;
 
 pub(crate) fn run(screen: &Screen, args: &CriteriaArgs) -> anyhow::Result<()> {
-    let domain = domain(args)?;
+    let domain = domain(
+        args.paths.as_ref(),
+        &args.rtts,
+        args.samples as usize,
+        args.seed,
+    )
+    .map_err(usage)?;
     let Some(law) = &args.law else {
         let rows = table_1(&domain);
         return match args.json {
-            true => print_json(&whole_table(&domain, &rows)?),
+            true => print_json(&whole_table(&domain, &rows)),
             false => {
                 show_table(screen, &domain, &rows);
                 Ok(())
@@ -28,67 +33,13 @@ pub(crate) fn run(screen: &Screen, args: &CriteriaArgs) -> anyhow::Result<()> {
     let found = evaluate(&subject, &domain);
     let tradeoff = subject.laws().next().and_then(|law| tradeoff(*law));
     if args.json {
-        return print_json(&one_law(&found, tradeoff)?);
+        return print_json(&one_law(&found, tradeoff));
     }
     show(screen, &found);
     if let Some(tradeoff) = tradeoff {
         show_tradeoff(screen, &tradeoff);
     }
     Ok(())
-}
-
-fn domain(args: &CriteriaArgs) -> anyhow::Result<Domain> {
-    let default = Domain::default();
-    let paths = args.paths.clone().map(|paths| paths.0);
-    let paths = match (&args.rtts, paths) {
-        (Rtts::Each(each), Some(paths)) if paths != (each.len()..=each.len()) => {
-            return Err(usage(format!(
-                "`--rtts` gives round-trip times of {} paths: leave `--paths` out, or set it to {}",
-                each.len(),
-                each.len()
-            )));
-        }
-        (Rtts::Each(each), _) => each.len()..=each.len(),
-        (_, Some(paths)) => paths,
-        (_, None) => default.paths,
-    };
-    Ok(Domain {
-        paths,
-        rtts: args.rtts.clone(),
-        samples: args.samples as usize,
-        seed: args.seed,
-        ..default
-    })
-}
-
-/// The criteria at the top level, each with `holds` and `witness`.
-fn one_law(found: &Criteria, tradeoff: Option<Tradeoff>) -> anyhow::Result<Value> {
-    let mut object = criteria(found)?;
-    object["domain"] = json!(found.domain);
-    object["tradeoff"] = json!(tradeoff);
-    Ok(object)
-}
-
-fn criteria(found: &Criteria) -> anyhow::Result<Value> {
-    let mut object = json!({"law": found.law, "jump_at_ties": found.jump_at_ties});
-    for verdict in &found.verdicts {
-        object[verdict.criterion.to_string()] = serde_json::to_value(verdict)?;
-    }
-    Ok(object)
-}
-
-fn whole_table(domain: &Domain, rows: &[Row]) -> anyhow::Result<Value> {
-    let laws = rows.iter().map(|row| {
-        let mut object = criteria(&row.found)?;
-        for (n, criterion) in Criterion::ALL.iter().enumerate() {
-            let cell = object.get_mut(criterion.to_string());
-            let cell = cell.ok_or_else(|| anyhow!("{criterion} is missing"))?;
-            cell["paper"] = json!(row.paper.map(|paper| paper[n]));
-        }
-        Ok(object)
-    });
-    let laws: Vec<Value> = laws.collect::<anyhow::Result<_>>()?;
-    Ok(json!({"domain": domain, "laws": laws}))
 }
 
 fn holds(verdict: &Verdict) -> &'static str {

@@ -1,14 +1,7 @@
 //! `manyway optimum`: the optimal rates in a scenario's network, and the prices of its links.
 
-use std::time::Duration;
-
-use anyhow::anyhow;
-use manyway_fluid::optimum::{self, Allocation, Utility};
-use manyway_fluid::{Network, epochs};
 use manyway_report::{Column, Table};
-use manyway_scenario::{Experiment, Point};
-use manyway_units::{Time, format_duration};
-use serde::Serialize;
+use manyway_results::optimum::{Epoch, Link, NoOptimum, Solution};
 
 use crate::args::OptimumArgs;
 use crate::exit::usage;
@@ -16,255 +9,66 @@ use crate::scenario;
 use crate::screen::Screen;
 use crate::summary::print_json;
 
-/// Most epochs to compute without `--at`.
-const MAX_EPOCHS: usize = 200;
-
 /// Epochs that fit on a screen.
 const SHOWN: usize = 8;
 
 pub(crate) fn run(screen: &Screen, args: &OptimumArgs) -> anyhow::Result<()> {
     let scenario = scenario::load(&args.file, &args.assignments);
     let scenario = scenario.map_err(|error| usage(error.to_string()))?;
-    let points = scenario
-        .points()
-        .map_err(|error| usage(error.to_string()))?;
-    let experiment = &only(&points, args.at)?.experiment;
-    if let Some(group) = experiment.random_group() {
-        return Err(usage(format!(
-            "the flows of `{}` start at random times, so that nobody can say who shares the links \
-             when: give them a fixed `stagger`",
-            group.name
-        )));
-    }
-    let solution = Solution::of(scenario.name(), experiment, args)?;
+    let solution = Solution::of(&scenario, args.utility, args.at).map_err(|error| match error {
+        NoOptimum::Unfit(message) => usage(message),
+        NoOptimum::Solver(error) => error.into(),
+    })?;
     if args.json {
         return print_json(&solution);
     }
-    solution.show(screen);
+    show(&solution, screen);
     Ok(())
 }
 
-/// The point to solve. Any will do if the sweep changes only laws; otherwise there must be one.
-fn only(points: &[Point], at: Option<Duration>) -> anyhow::Result<&Point> {
-    let networks = |point: &Point| -> Vec<(Time, Network)> {
-        moments(&point.experiment, at)
-            .into_iter()
-            .map(|now| (now, Network::at(&point.experiment, now)))
-            .collect()
-    };
-    let (first, others) = points.split_first().ok_or_else(|| anyhow!("no point"))?;
-    let network = networks(first);
-    let Some(other) = others.iter().find(|other| networks(other) != network) else {
-        return Ok(first);
-    };
-    let keys = first.set.iter().zip(&other.set);
-    let keys = keys.filter(|(a, b)| a != b);
-    let keys: Vec<String> = keys
-        .map(|((key, value), _)| format!("--set '{key}={value}'"))
-        .collect();
-    Err(usage(format!(
-        "the file sweeps its network, and each point has a different optimum: choose one, e.g. \
-         with {}",
-        keys.join(" ")
-    )))
-}
-
-/// The times to solve at: one, or every time at which something changes.
-fn moments(experiment: &Experiment, at: Option<Duration>) -> Vec<Time> {
-    match at {
-        Some(at) => vec![Time::ZERO + at],
-        None => epochs(experiment, MAX_EPOCHS),
-    }
-}
-
-/// The result. The epoch in which the scenario begins to measure is at the top level.
-#[derive(Debug, Serialize)]
-struct Solution {
-    scenario: String,
-    utility: String,
-    /// Factor from a price to the one that the text shows, for a utility of rates in Mbps.
-    #[serde(skip)]
-    price_unit: f64,
-    #[serde(flatten)]
-    main: Epoch,
-    epochs: Vec<Epoch>,
-    remarks: Vec<String>,
-}
-
-#[derive(Debug, Clone, Serialize)]
-struct Epoch {
-    from_s: f64,
-    until_s: f64,
-    flows: Vec<Flow>,
-    links: Vec<Link>,
-    /// Relative: [`optimum::Certificate::gap`].
-    gap: f64,
-}
-
-#[derive(Debug, Clone, Serialize)]
-struct Flow {
-    name: String,
-    rate_bps: f64,
-    subflows: Vec<Subflow>,
-}
-
-#[derive(Debug, Clone, Serialize)]
-struct Subflow {
-    path: String,
-    rate_bps: f64,
-}
-
-#[derive(Debug, Clone, Serialize)]
-struct Link {
-    name: String,
-    price: f64,
-    load_bps: f64,
-    capacity_bps: f64,
-}
-
-impl Solution {
-    fn of(scenario: &str, experiment: &Experiment, args: &OptimumArgs) -> anyhow::Result<Self> {
-        let end = Time::ZERO + experiment.duration;
-        if let Some(at) = args.at.filter(|&at| at >= experiment.duration) {
-            return Err(usage(format!(
-                "`--at {}` is not before the scenario's end: choose less than {}",
-                format_duration(at),
-                format_duration(experiment.duration)
-            )));
-        }
-        let moments = moments(experiment, args.at);
-        let mut remarks = Vec::new();
-        if args.at.is_none() && moments.len() == MAX_EPOCHS {
-            remarks.push(format!(
-                "manyway computed only {MAX_EPOCHS} epochs: choose later ones with `--at`."
-            ));
-        }
-        let mut epochs = Vec::new();
-        for (n, &now) in moments.iter().enumerate() {
-            let until = match args.at {
-                Some(_) => now,
-                None => moments.get(n + 1).copied().unwrap_or(end),
-            };
-            let network = Network::at(experiment, now);
-            let epoch = Epoch::of(&network, args.utility, (now, until))?;
-            let loads: Vec<f64> = epoch.links.iter().map(|link| link.load_bps).collect();
-            for remark in [network.remarks(), network.remarks_at(&loads)].concat() {
-                let remark = format!("{remark}.");
-                if !remarks.contains(&remark) {
-                    remarks.push(remark);
-                }
-            }
-            epochs.push(epoch);
-        }
-        let from = experiment.measure.from.since(Time::ZERO).as_secs_f64();
-        let main = epochs.iter().rev().find(|epoch| epoch.from_s <= from);
-        Ok(Self {
-            scenario: scenario.to_owned(),
-            utility: args.utility.to_string(),
-            price_unit: 1e6f64.powf(args.utility.exponent().unwrap_or(0.0)),
-            main: main.unwrap_or(&epochs[0]).clone(),
-            epochs,
-            remarks,
-        })
-    }
-
-    fn show(&self, screen: &Screen) {
-        let Self {
-            scenario, utility, ..
-        } = self;
+fn show(solution: &Solution, screen: &Screen) {
+    let Solution {
+        scenario, utility, ..
+    } = solution;
+    screen.say(&format!(
+        "{scenario}: optimum by {utility}, Mbps with headers\n"
+    ));
+    let shown = &solution.epochs[..solution.epochs.len().min(SHOWN)];
+    screen.say(&rates(shown));
+    screen.say(&links(shown, solution.price_unit));
+    // The solver guarantees this bound; the JSON has the exact gap.
+    let accuracy = "All rates are within a relative 1e-6 of the optimum.";
+    screen.say(&match shown.len() {
+        1 => format!("{accuracy} A price is the utility of one more Mbps, with rates in Mbps."),
+        _ => format!("{accuracy} `--json` has the prices."),
+    });
+    if solution.epochs.len() > SHOWN {
         screen.say(&format!(
-            "{scenario}: optimum by {utility}, Mbps with headers\n"
+            "`--json` has {} more epochs.",
+            solution.epochs.len() - SHOWN
         ));
-        let shown = &self.epochs[..self.epochs.len().min(SHOWN)];
-        screen.say(&rates(shown));
-        screen.say(&links(shown, self.price_unit));
-        // The solver guarantees this bound; the JSON has the exact gap.
-        let accuracy = "All rates are within a relative 1e-6 of the optimum.";
-        screen.say(&match shown.len() {
-            1 => format!("{accuracy} A price is the utility of one more Mbps, with rates in Mbps."),
-            _ => format!("{accuracy} `--json` has the prices."),
-        });
-        if self.epochs.len() > SHOWN {
-            screen.say(&format!(
-                "`--json` has {} more epochs.",
-                self.epochs.len() - SHOWN
-            ));
-        }
-        for remark in &self.remarks {
-            screen.say(remark);
-        }
+    }
+    for remark in &solution.remarks {
+        screen.say(remark);
     }
 }
 
-impl Epoch {
-    fn of(
-        network: &Network,
-        utility: Utility,
-        (from, until): (Time, Time),
-    ) -> anyhow::Result<Self> {
-        let empty = network.flows.is_empty();
-        let best = match empty {
-            // No flows: a valid state with nothing to share.
-            true => Allocation {
-                rates: Vec::new(),
-                prices: vec![0.0; network.links.len()],
-                certificate: optimum::Certificate {
-                    gap: 0.0,
-                    residual: 0.0,
-                },
-            },
-            false => optimum::solve(network, utility)?,
-        };
-        let totals = network.totals(&best.rates);
-        let mut rates = best.rates.iter();
-        let flows = network.flows.iter().zip(totals).map(|(flow, rate_bps)| {
-            let subflows = flow.routes.iter().zip(rates.by_ref());
-            Flow {
-                name: flow.name.clone(),
-                rate_bps,
-                subflows: subflows
-                    .map(|(route, &rate_bps)| Subflow {
-                        path: route.name.clone(),
-                        rate_bps,
-                    })
-                    .collect(),
-            }
-        });
-        let flows = flows.collect();
-        let loads = network.loads(&best.rates);
-        let links = network.links.iter().zip(loads).zip(&best.prices);
-        Ok(Self {
-            from_s: from.since(Time::ZERO).as_secs_f64(),
-            until_s: until.since(Time::ZERO).as_secs_f64(),
-            flows,
-            links: links
-                .map(|((link, load_bps), &price)| Link {
-                    name: link.name.clone(),
-                    price,
-                    load_bps,
-                    capacity_bps: link.capacity,
-                })
-                .collect(),
-            gap: best.certificate.gap,
-        })
+/// `0-20 s`, or `5 s`.
+fn heading(epoch: &Epoch) -> String {
+    match epoch.from_s == epoch.until_s {
+        true => format!("{} s", epoch.from_s),
+        false => format!("{}-{} s", epoch.from_s, epoch.until_s),
     }
+}
 
-    fn heading(&self) -> String {
-        match self.from_s == self.until_s {
-            true => format!("{} s", self.from_s),
-            false => format!("{}-{} s", self.from_s, self.until_s),
-        }
-    }
-
-    /// The rate of a flow's subflow, or of the whole flow, in Mbps.
-    fn rate(&self, flow: &str, path: Option<&str>) -> Option<f64> {
-        let flow = self.flows.iter().find(|own| own.name == flow)?;
-        let rate = match path {
-            None => flow.rate_bps,
-            Some(path) => flow.subflows.iter().find(|own| own.path == path)?.rate_bps,
-        };
-        Some(rate / 1e6)
-    }
+/// The rate of a flow's subflow, or of the whole flow, in Mbps.
+fn rate(epoch: &Epoch, flow: &str, path: Option<&str>) -> Option<f64> {
+    let flow = epoch.flows.iter().find(|own| own.name == flow)?;
+    let rate = match path {
+        None => flow.rate_bps,
+        Some(path) => flow.subflows.iter().find(|own| own.path == path)?.rate_bps,
+    };
+    Some(rate / 1e6)
 }
 
 /// A row for each flow, and for each subflow of those with several.
@@ -283,7 +87,7 @@ fn rates(epochs: &[Epoch]) -> String {
         }
     }
     let headings = ["flow", "path"].map(Column::left).into_iter();
-    let columns = epochs.iter().map(|epoch| Column::right(epoch.heading()));
+    let columns = epochs.iter().map(|epoch| Column::right(heading(epoch)));
     let mut table = Table::new(headings.chain(columns));
     let cell = |rate: Option<f64>| rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.4}"));
     for (flow, paths) in rows {
@@ -291,7 +95,7 @@ fn rates(epochs: &[Epoch]) -> String {
             [path] => path,
             _ => "",
         };
-        let totals = epochs.iter().map(|epoch| cell(epoch.rate(flow, None)));
+        let totals = epochs.iter().map(|epoch| cell(rate(epoch, flow, None)));
         table.row(
             [flow.to_owned(), label.to_owned()]
                 .into_iter()
@@ -300,7 +104,7 @@ fn rates(epochs: &[Epoch]) -> String {
         for path in paths.iter().filter(|_| paths.len() > 1) {
             let rates = epochs
                 .iter()
-                .map(|epoch| cell(epoch.rate(flow, Some(path))));
+                .map(|epoch| cell(rate(epoch, flow, Some(path))));
             table.row([String::new(), (*path).to_owned()].into_iter().chain(rates));
         }
     }
@@ -316,7 +120,7 @@ fn links(epochs: &[Epoch], price_unit: f64) -> String {
     } else {
         let loads = epochs
             .iter()
-            .map(|epoch| format!("{}: load (%)", epoch.heading()));
+            .map(|epoch| format!("{}: load (%)", heading(epoch)));
         columns.extend(loads.map(Column::right));
     }
     let mut table = Table::new(columns);

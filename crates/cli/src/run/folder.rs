@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use csv::Writer;
+use manyway_results::{Sheet, Tables};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
@@ -16,23 +17,6 @@ use super::naming::number_of;
 use crate::exit::usage;
 
 const RESULT: &str = "result.json";
-
-/// A table that a level fills: tidy, one row for each thing of each run.
-#[derive(Debug, Clone)]
-pub(super) struct Sheet {
-    /// The file's name.
-    pub(super) name: &'static str,
-    pub(super) columns: Vec<String>,
-}
-
-impl Sheet {
-    pub(super) fn new(name: &'static str, columns: &[&str]) -> Self {
-        Self {
-            name,
-            columns: columns.iter().map(|&column| column.to_owned()).collect(),
-        }
-    }
-}
 
 /// A folder that results go to, and the files that are being written.
 #[derive(Debug)]
@@ -76,39 +60,6 @@ impl Folder {
             plots: Vec::new(),
             _created: created,
         })
-    }
-
-    /// Adds a row to the sheet of this name, which must be one that the level named.
-    pub(super) fn row<T: AsRef<[u8]>>(
-        &mut self,
-        sheet: &str,
-        cells: impl IntoIterator<Item = T>,
-    ) -> anyhow::Result<()> {
-        let mut sheets = self.sheets.iter_mut();
-        let (_, writer) = sheets
-            .find(|(name, _)| *name == sheet)
-            .with_context(|| format!("no sheet is called {sheet}"))?;
-        writer
-            .write_record(cells)
-            .with_context(|| cant_write(&self.dir))
-    }
-
-    /// Adds a row for each value of a series, with its time from the start in seconds; values that
-    /// aren't finite have none.
-    pub(super) fn series(
-        &mut self,
-        sheet: &str,
-        head: &[&str],
-        interval_s: f64,
-        values: &[f64],
-    ) -> anyhow::Result<()> {
-        let finite = (1_u32..).zip(values).filter(|(_, value)| value.is_finite());
-        for (n, value) in finite {
-            let cells = [number(f64::from(n) * interval_s), number(*value)];
-            let cells = cells.iter().map(String::as_str);
-            self.row(sheet, head.iter().copied().chain(cells))?;
-        }
-        Ok(())
     }
 
     /// Adds a picture: `rates.svg`, or `rates-07.svg` for the seventh of many.
@@ -172,16 +123,26 @@ impl Folder {
     }
 }
 
-fn cant_write(dir: &Path) -> String {
-    format!("can't write the results into {}", dir.display())
+impl Tables for Folder {
+    type Error = anyhow::Error;
+
+    fn row<T: AsRef<[u8]>>(
+        &mut self,
+        sheet: &str,
+        cells: impl IntoIterator<Item = T>,
+    ) -> anyhow::Result<()> {
+        let mut sheets = self.sheets.iter_mut();
+        let (_, writer) = sheets
+            .find(|(name, _)| *name == sheet)
+            .with_context(|| format!("no sheet is called {sheet}"))?;
+        writer
+            .write_record(cells)
+            .with_context(|| cant_write(&self.dir))
+    }
 }
 
-/// The shortest text that reads as the same number; an empty cell where there is none.
-pub(super) fn number(value: f64) -> String {
-    match value.is_finite() {
-        true => value.to_string(),
-        false => String::new(),
-    }
+fn cant_write(dir: &Path) -> String {
+    format!("can't write the results into {}", dir.display())
 }
 
 /// A file beside its final place. What a crash leaves of one begins with `.manyway-`.

@@ -6,11 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use manyway_results::Sheet;
 use manyway_scenario::Scenario;
 use manyway_simulate::batch::{Control, Object, Shard};
 use serde::Serialize;
 
-use super::folder::{Folder, Sheet};
+use super::folder::Folder;
 use super::goodput::Column;
 use super::progress::Progress;
 use crate::args::{ExperimentArgs, Level as Asked};

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context, bail};
+use manyway_results::Sheet;
 use manyway_scenario::Point;
 use manyway_simulate::batch::{Control, Shard};
 use serde::Serialize;
 
-use super::folder::{Folder, Sheet};
+use super::folder::Folder;
 use super::level::{self, Level, Request};
 use super::packet::Packet;
 use super::stored::{EXTENSION, Header, Reader, Stored, Writer};

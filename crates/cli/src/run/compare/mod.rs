@@ -10,11 +10,12 @@ mod report;
 mod text;
 
 use anyhow::bail;
+use manyway_results::{Sheet, Tables as _, number};
 use manyway_scenario::Point;
 use manyway_simulate::batch::Control;
 
 use self::report::{Answer, Comparison};
-use super::folder::{Folder, Sheet, number};
+use super::folder::Folder;
 use super::level::{self, Report, Request};
 #[cfg(target_os = "linux")]
 use super::live;

@@ -4,13 +4,14 @@ use std::ops::Range;
 
 use manyway_fluid::optimum::{self, Utility};
 use manyway_fluid::{Network, epochs};
+use manyway_results::Sheet;
 use manyway_scenario::{Experiment, Point};
 use manyway_simulate::batch::{Control, Running};
 use manyway_units::Time;
 use serde::Serialize;
 
 use crate::exit::usage;
-use crate::run::folder::{Folder, Sheet};
+use crate::run::folder::Folder;
 use crate::run::goodput::{Column, over_time, parts};
 use crate::run::level::{Level, Report, Request};
 

@@ -1,9 +1,9 @@
 //! The comparison as a picture: a bar for each level of each flow and path.
 
 use manyway_report::{Bar, Bars, Group, PlotError};
+use manyway_results::naming::heading;
 
 use super::report::{Comparison, PartResult, PointResult, Row};
-use crate::run::naming::heading;
 use crate::run::number::Style;
 
 /// Bars beside each other that still have room.

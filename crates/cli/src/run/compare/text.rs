@@ -2,9 +2,9 @@
 //! is shown and how it is rounded.
 
 use manyway_report::{Column, Table};
+use manyway_results::naming::heading;
 
 use super::report::{Comparison, PartResult, Value};
-use crate::run::naming::heading;
 use crate::run::number::Style;
 
 /// The text shows no more points, parts and rows than these.

@@ -1,21 +1,19 @@
 //! `manyway run --level fluid`: every point as equations over time. A fluid has no randomness, so
-//! that seeds and repetitions make no difference. This module runs the fluid model and reports what
-//! it says; the equations are `manyway-fluid`'s.
+//! that seeds and repetitions make no difference. This module hands what the fluid model finds to
+//! tables, plots and text; the equations are `manyway-fluid`'s.
 
-mod report;
-mod sheets;
 mod text;
 
-use anyhow::bail;
-use manyway_fluid::run::{self, RunOptions};
-use manyway_scenario::{Point, Scenario};
-use manyway_simulate::batch::{BatchError, Control, Running};
+use manyway_fluid::run::{FluidRun, Rest, RunOptions};
+use manyway_results::fluid::{self, NoReport, Report};
+use manyway_results::{Sheet, naming::setting};
+use manyway_scenario::{Experiment, Point, Scenario};
+use manyway_simulate::batch::{BatchError, Control};
+use serde::Serialize;
 
-use self::report::{Measured, Outcome, PointResult, Report};
-use super::folder::{Folder, Sheet};
-use super::goodput::Column;
+use super::folder::Folder;
+use super::goodput::{Column, over_time, parts};
 use super::level::{self, Level, Request};
-use super::naming::setting;
 use super::plots;
 use crate::args::ExperimentArgs;
 use crate::exit::usage;
@@ -28,8 +26,18 @@ pub(super) struct Fluid {
     options: RunOptions,
 }
 
+/// The report, and what `manyway compare` takes from it.
+#[derive(Debug, Serialize)]
+pub(super) struct Compared {
+    #[serde(flatten)]
+    report: Report,
+    /// The fluid's equilibrium, and its means.
+    #[serde(skip)]
+    columns: [Column; 2],
+}
+
 impl Level for Fluid {
-    type Report = Report;
+    type Report = Compared;
 
     fn prepare(request: Request<'_>) -> anyhow::Result<Self> {
         let points = request.scenario.points();
@@ -41,51 +49,39 @@ impl Level for Fluid {
     }
 
     fn sheets(&self) -> Vec<Sheet> {
-        sheets::all()
+        fluid::sheets()
     }
 
-    fn run(self, control: &Control, mut folder: Option<&mut Folder>) -> anyhow::Result<Report> {
-        let mut report = Report::new(self.scenario.name(), self.points.len());
-        control.expect(self.points.len() as u64);
-        for (index, point) in self.points.iter().enumerate() {
-            if control.is_stopped() {
-                break;
-            }
-            let _running = Running::new(self.scenario.seed(), control);
-            let outcome = match run::run(&point.experiment, &self.options) {
-                Ok(run) => {
-                    if let Some(folder) = folder.as_deref_mut() {
-                        sheets::add(folder, index, &run)?;
-                        let of =
-                            format!("{}, {}fluid level", point.experiment.name, setting(point));
-                        let series = sheets::as_recorded(&run);
-                        for picture in plots::draw(&point.experiment, &series, &of)? {
-                            folder.plot(picture.name, index, self.points.len(), &picture.svg)?;
-                        }
-                    }
-                    report.enter(index, &point.experiment, &run);
-                    Outcome::Done(Box::new(Measured::of(&point.experiment, &run)))
+    fn run(self, control: &Control, mut folder: Option<&mut Folder>) -> anyhow::Result<Compared> {
+        let mut columns = ["fluid equilibrium", "fluid"].map(|name| Column {
+            name,
+            ..Column::default()
+        });
+        let sink = |index: usize, point: &Point, run: &FluidRun| {
+            if let Some(folder) = folder.as_deref_mut() {
+                fluid::add(folder, index, run)?;
+                let of = format!("{}, {}fluid level", point.experiment.name, setting(point));
+                let series = fluid::as_recorded(run);
+                for picture in plots::draw(&point.experiment, &series, &of)? {
+                    folder.plot(picture.name, index, self.points.len(), &picture.svg)?;
                 }
-                Err(error) => Outcome::Failed {
-                    error: error.to_string(),
-                },
-            };
-            report.points.push(PointResult {
-                set: point.set.iter().cloned().collect(),
-                outcome,
-            });
-        }
-        match report.nothing_done() {
-            _ if report.points.is_empty() => bail!("{}", BatchError::<String>::Stopped),
-            Some(error) => Err(usage(error)),
-            None => Ok(report),
-        }
+            }
+            enter(&mut columns, index, &point.experiment, run);
+            anyhow::Ok(())
+        };
+        let done = fluid::carry_out(&self.scenario, &self.points, &self.options, control, sink);
+        let report = done.map_err(|error| match error {
+            NoReport::Stopped => anyhow::anyhow!("{}", BatchError::<String>::Stopped),
+            NoReport::Unfit(reasons) => usage(reasons),
+            NoReport::Result(error) => error,
+        })?;
+        Ok(Compared { report, columns })
     }
 }
 
-impl level::Report for Report {
+impl level::Report for Compared {
     fn summary(&self) -> String {
-        text::summary(self)
+        text::summary(&self.report)
     }
 
     fn columns(&self) -> Vec<Column> {
@@ -93,12 +89,40 @@ impl level::Report for Report {
     }
 
     fn remarks(&self) -> Vec<String> {
-        self.points.iter().flat_map(PointResult::remarks).collect()
+        let points = self.report.points.iter();
+        points.flat_map(fluid::PointResult::remarks).collect()
     }
 
     fn unfinished(&self) -> u64 {
-        self.missing() as u64
+        self.report.missing() as u64
     }
+}
+
+/// Enters a point's goodputs into the columns.
+fn enter(columns: &mut [Column; 2], point: usize, experiment: &Experiment, run: &FluidRun) {
+    let [rest, mean] = columns;
+    mean.enter_computed(point, experiment, |part, flow, path| {
+        let subflow = &run.flows[flow].subflows[path];
+        let rate = match subflow.spans_bps.as_slice() {
+            [] => subflow.goodput_bps,
+            spans => spans[part],
+        };
+        rate.is_finite().then_some(rate)
+    });
+    let parts = parts(experiment);
+    rest.enter_computed(point, experiment, |part, flow, path| {
+        let sender = &experiment.flows[flow];
+        let size = f64::from(sender.sender.packet_size);
+        let payload = (size - f64::from(sender.headers)) / size;
+        let epochs = run.epochs.iter().map(|epoch| {
+            let at = epoch.subflows.iter().position(|is| *is == (flow, path));
+            let arriving =
+                |(at, rest): (usize, &Rest)| rest.rates_bps[at] * rest.kept[at] * payload;
+            let rate = at.zip(epoch.rest.as_ref()).map(arriving);
+            (epoch.times.0..epoch.times.1, rate)
+        });
+        over_time(&parts[part], epochs)
+    });
 }
 
 /// The options of the fluid model that the command line sets.

@@ -2,9 +2,9 @@
 //! chooses what is shown and how it is rounded.
 
 use manyway_report::{Column, Table};
+use manyway_results::fluid::{Epoch, Flow, Link, Measured, Outcome, PointResult, Report};
+use manyway_results::naming::heading;
 
-use super::report::{Epoch, Flow, Link, Measured, Outcome, PointResult, Report};
-use crate::run::naming::heading;
 use crate::run::number::Style;
 
 /// A table shows no more rows than these.

@@ -7,13 +7,14 @@ mod result;
 use std::path::Path;
 use std::sync::Mutex;
 
+use manyway_results::Sheet;
 use manyway_scenario::Experiment;
 use manyway_simulate::batch::{Control, Report, Running};
 use manyway_simulate::packet::RunResult;
 use manyway_testbed::live::{self, Means, Punctuality};
 use serde::Serialize;
 
-use super::folder::{Folder, Sheet};
+use super::folder::Folder;
 use super::goodput::Column;
 use super::level::{self, Level, Request};
 use super::packet::Packet;

@@ -3,17 +3,15 @@
 //! programme's optimum, and the results to tables, plots and text.
 
 mod plots;
-mod sheets;
 mod text;
 
-use manyway_fluid::optimum::over_relays;
+use manyway_results::{Sheet, overlay};
 use manyway_scenario::{OverlayPoint, Scenario};
 use manyway_simulate::batch::{
     BatchError, Control, OverlayLevel, OverlayPlan, OverlayReport, Shard,
 };
-use manyway_simulate::overlay::Setting;
 
-use super::folder::{Folder, Sheet};
+use super::folder::Folder;
 use super::level::{Level, Report, Request};
 use crate::args;
 use crate::exit::usage;
@@ -56,7 +54,7 @@ impl Level for Overlay {
     }
 
     fn sheets(&self) -> Vec<Sheet> {
-        sheets::all()
+        overlay::sheets()
     }
 
     fn run(self, control: &Control, folder: Option<&mut Folder>) -> anyhow::Result<OverlayReport> {
@@ -70,14 +68,14 @@ impl Level for Overlay {
             keep_series: self.keep_series,
             shard: Shard::default(),
         };
-        let done = plan.run(optimum, control);
+        let done = plan.run(overlay::optimum, control);
         let done = done.map_err(|error| match error {
             BatchError::Threads(error) => error.into(),
             error => anyhow::anyhow!("{error}"),
         })?;
         let report = plan.report(&done);
         if let Some(folder) = folder {
-            sheets::add(folder, &report, &done)?;
+            overlay::add(folder, &report, &done)?;
             plots::draw(folder, &self.points, &report, &done)?;
         }
         Ok(report)
@@ -92,12 +90,4 @@ impl Report for OverlayReport {
     fn unfinished(&self) -> u64 {
         self.unfinished
     }
-}
-
-/// The linear programme's value, bits/s.
-fn optimum(setting: &Setting) -> Result<f64, String> {
-    let Setting { overlay, selection } = setting;
-    let best = over_relays(&overlay.relays, &overlay.demands, selection);
-    let best = best.map_err(|error| error.to_string())?;
-    Ok(best.rates.iter().sum())
 }

@@ -3,21 +3,21 @@
 //! the runs to the simulator's [`Plan`] and the results to tables, plots and text; it computes no
 //! result itself.
 
-mod sheets;
 mod text;
 
 use std::sync::{Mutex, PoisonError};
 
+use manyway_results::Sheet;
+use manyway_results::naming::setting;
+use manyway_results::packet::Rows;
 use manyway_scenario::{Experiment, Point, Scenario};
 use manyway_simulate::batch::{self, BatchError, Control, Job, Plan, Report, Running, Shard};
 use manyway_simulate::packet::RunResult;
 use tracing::info;
 
-use self::sheets::Rows;
-use super::folder::{Folder, Sheet};
+use super::folder::Folder;
 use super::goodput::Column;
 use super::level::{self, Level, Request};
-use super::naming::setting;
 use super::plots;
 use super::stored::Stored;
 use crate::args;

@@ -1,17 +1,16 @@
-//! The fluid's results as rows of tables, and its series as the packet level records them. This
-//! module chooses columns and cells; [`Folder`] writes them.
+//! The fluid's results as rows of tables, and its series as the packet level records them.
 
 use manyway_fluid::run::{FluidRun, Quantity};
 use manyway_simulate::packet;
 
-use crate::run::folder::{Folder, Sheet, number};
+use crate::tables::{Sheet, Tables, number};
 
 const SUBFLOWS: &str = "subflows.csv";
 const LINKS: &str = "links.csv";
 const SERIES: &str = "series.csv";
 
 /// The tables with their headings.
-pub(super) fn all() -> Vec<Sheet> {
+pub fn sheets() -> Vec<Sheet> {
     vec![
         Sheet::new(
             SUBFLOWS,
@@ -35,7 +34,10 @@ pub(super) fn all() -> Vec<Sheet> {
 }
 
 /// Adds the rows of the point with this index.
-pub(super) fn add(folder: &mut Folder, index: usize, run: &FluidRun) -> anyhow::Result<()> {
+///
+/// # Errors
+/// If a row can't be taken.
+pub fn add<T: Tables>(tables: &mut T, index: usize, run: &FluidRun) -> Result<(), T::Error> {
     let point = (index + 1).to_string();
     let epochs = run.epochs.iter().rev();
     let mut at_rest = epochs.filter_map(|epoch| Some((epoch, epoch.rest.as_ref()?)));
@@ -55,25 +57,25 @@ pub(super) fn add(folder: &mut Folder, index: usize, run: &FluidRun) -> anyhow::
                 rest.unwrap_or(f64::NAN),
             ];
             let names = [point.clone(), flow.name.clone(), subflow.path.clone()];
-            folder.row(SUBFLOWS, names.into_iter().chain(numbers.map(number)))?;
+            tables.row(SUBFLOWS, names.into_iter().chain(numbers.map(number)))?;
         }
     }
     for link in &run.links {
         let numbers = [link.utilisation, link.load_bps, link.price_mean].map(number);
         let names = [point.clone(), link.name.clone()];
-        folder.row(LINKS, names.into_iter().chain(numbers))?;
+        tables.row(LINKS, names.into_iter().chain(numbers))?;
     }
     for series in &run.series {
         let mut names = series.of.iter().map(String::as_str);
         let (of, path) = (names.next().unwrap_or(""), names.next().unwrap_or(""));
         let head = [&point, series.quantity.name(), of, path];
-        folder.series(SERIES, &head, series.interval_s, &series.values)?;
+        tables.series(SERIES, &head, series.interval_s, &series.values)?;
     }
     Ok(())
 }
 
 /// The series as the packet level records them, for the same plots.
-pub(super) fn as_recorded(run: &FluidRun) -> Vec<packet::Series> {
+pub fn as_recorded(run: &FluidRun) -> Vec<packet::Series> {
     let recorded = run.series.iter().map(|series| packet::Series {
         kind: match series.quantity {
             Quantity::Price if run.prices_are_delays => "delay",

@@ -3,116 +3,156 @@
 
 use indexmap::{IndexMap, IndexSet};
 use manyway_fluid::Method;
-use manyway_fluid::run::{Epoch as FluidEpoch, FluidRun, Rest};
+use manyway_fluid::run::{Epoch as FluidEpoch, FluidRun};
 use manyway_scenario::Experiment;
 use manyway_units::Time;
 use serde::Serialize;
 
-use crate::run::goodput::{Column, over_time, parts};
-use crate::run::naming::heading;
+use crate::naming::heading;
 
 /// The fluid results of a scenario.
 #[derive(Debug, Serialize)]
-pub(crate) struct Report {
-    pub(super) scenario: String,
+pub struct Report {
+    /// The scenario's name.
+    pub scenario: String,
     level: &'static str,
     /// Each finished point, in the order of the sweep.
-    pub(super) points: Vec<PointResult>,
+    pub points: Vec<PointResult>,
     /// Number of points of the sweep.
     #[serde(skip)]
     all: usize,
-    /// The fluid's equilibrium, and its means.
-    #[serde(skip)]
-    pub(super) columns: [Column; 2],
 }
 
+/// One point of the sweep.
 #[derive(Debug, Serialize)]
-pub(super) struct PointResult {
+pub struct PointResult {
     /// What the sweep sets here.
-    pub(super) set: IndexMap<String, String>,
+    pub set: IndexMap<String, String>,
+    /// What came of it.
     #[serde(flatten)]
-    pub(super) outcome: Outcome,
+    pub outcome: Outcome,
 }
 
+/// What came of a point.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub(super) enum Outcome {
+pub enum Outcome {
+    /// What the model found.
     Done(Box<Measured>),
     /// Why the point has no fluid.
     Failed {
+        /// The reason.
         error: String,
     },
 }
 
+/// What the model found at a point.
 #[derive(Debug, Serialize)]
-pub(super) struct Measured {
-    pub(super) measured_from_s: f64,
-    pub(super) measured_until_s: f64,
+pub struct Measured {
+    /// Means are taken from here, seconds from the start …
+    pub measured_from_s: f64,
+    /// … to here.
+    pub measured_until_s: f64,
     /// Prices are delays in seconds instead of loss probabilities.
-    pub(super) prices_are_delays: bool,
-    pub(super) flows: Vec<Flow>,
-    pub(super) links: Vec<Link>,
-    pub(super) epochs: Vec<Epoch>,
-    pub(super) remarks: Vec<String>,
+    pub prices_are_delays: bool,
+    /// Every flow, in the scenario's order.
+    pub flows: Vec<Flow>,
+    /// Every named link.
+    pub links: Vec<Link>,
+    /// The times between changes.
+    pub epochs: Vec<Epoch>,
+    /// What is to be known about the result.
+    pub remarks: Vec<String>,
 }
 
+/// One flow over the measured time.
 #[derive(Debug, Serialize)]
-pub(super) struct Flow {
-    pub(super) name: String,
-    pub(super) group: String,
-    pub(super) law: String,
-    pub(super) goodput_bps: f64,
-    pub(super) subflows: Vec<Subflow>,
+pub struct Flow {
+    /// Its name.
+    pub name: String,
+    /// Its group's name.
+    pub group: String,
+    /// Its law with its parameters.
+    pub law: String,
+    /// Goodput, bits/s.
+    pub goodput_bps: f64,
+    /// Each subflow.
+    pub subflows: Vec<Subflow>,
 }
 
+/// One subflow over the measured time.
 #[derive(Debug, Serialize)]
-pub(super) struct Subflow {
-    pub(super) path: String,
-    pub(super) goodput_bps: f64,
-    pub(super) window_mean_packets: f64,
-    pub(super) rtt_mean_s: f64,
-    pub(super) price: f64,
+pub struct Subflow {
+    /// Its path's name.
+    pub path: String,
+    /// Goodput, bits/s.
+    pub goodput_bps: f64,
+    /// Time average of the window, packets.
+    pub window_mean_packets: f64,
+    /// Time average of the round-trip time, seconds.
+    pub rtt_mean_s: f64,
+    /// Time average of the price.
+    pub price: f64,
     /// Goodput in each named span.
-    pub(super) spans_bps: IndexMap<String, f64>,
+    pub spans_bps: IndexMap<String, f64>,
 }
 
+/// One link over the measured time.
 #[derive(Debug, Serialize)]
-pub(super) struct Link {
-    pub(super) name: String,
-    pub(super) utilisation: f64,
-    pub(super) load_bps: f64,
-    pub(super) price: f64,
+pub struct Link {
+    /// Its name.
+    pub name: String,
+    /// Carried load over rate.
+    pub utilisation: f64,
+    /// Carried load, bits/s.
+    pub load_bps: f64,
+    /// Time average of the price.
+    pub price: f64,
 }
 
 /// A time in which no flow starts or stops and no link changes; rates count headers.
 #[derive(Debug, Serialize)]
-pub(super) struct Epoch {
-    pub(super) from_s: f64,
-    pub(super) until_s: f64,
+pub struct Epoch {
+    /// Its beginning, seconds from the start.
+    pub from_s: f64,
+    /// Its end.
+    pub until_s: f64,
     /// Whether the solver found the equilibrium; null if no flow is active.
-    pub(super) converged: Option<bool>,
+    pub converged: Option<bool>,
     /// How it found it: `newton`, `trajectory` or, for wVegas, `optimum`.
-    pub(super) method: Option<&'static str>,
+    pub method: Option<&'static str>,
     /// How far the equilibrium's conditions are from holding, without dimension.
-    pub(super) residual: Option<f64>,
-    pub(super) subflows: Vec<EpochSubflow>,
-    pub(super) links: Vec<EpochLink>,
+    pub residual: Option<f64>,
+    /// Every active subflow.
+    pub subflows: Vec<EpochSubflow>,
+    /// Every named link.
+    pub links: Vec<EpochLink>,
 }
 
+/// One subflow in an epoch.
 #[derive(Debug, Serialize)]
-pub(super) struct EpochSubflow {
-    pub(super) flow: String,
-    pub(super) path: String,
-    pub(super) mean_bps: f64,
-    pub(super) end_bps: f64,
-    pub(super) rest_bps: f64,
+pub struct EpochSubflow {
+    /// Its flow's name.
+    pub flow: String,
+    /// Its path's name.
+    pub path: String,
+    /// Mean rate, bits/s.
+    pub mean_bps: f64,
+    /// Rate at the end of the epoch, bits/s.
+    pub end_bps: f64,
+    /// Rate in the equilibrium, bits/s.
+    pub rest_bps: f64,
 }
 
+/// One link in an epoch.
 #[derive(Debug, Serialize)]
-pub(super) struct EpochLink {
-    pub(super) name: String,
-    pub(super) end_price: f64,
-    pub(super) rest_price: Option<f64>,
+pub struct EpochLink {
+    /// Its name.
+    pub name: String,
+    /// Price at the end of the epoch.
+    pub end_price: f64,
+    /// Price in the equilibrium.
+    pub rest_price: Option<f64>,
 }
 
 impl Report {
@@ -123,42 +163,11 @@ impl Report {
             level: "fluid",
             points: Vec::new(),
             all,
-            columns: ["fluid equilibrium", "fluid"].map(|name| Column {
-                name,
-                ..Column::default()
-            }),
         }
     }
 
-    /// Enters a point's goodputs into the columns.
-    pub(super) fn enter(&mut self, point: usize, experiment: &Experiment, run: &FluidRun) {
-        let [rest, mean] = &mut self.columns;
-        mean.enter_computed(point, experiment, |part, flow, path| {
-            let subflow = &run.flows[flow].subflows[path];
-            let rate = match subflow.spans_bps.as_slice() {
-                [] => subflow.goodput_bps,
-                spans => spans[part],
-            };
-            rate.is_finite().then_some(rate)
-        });
-        let parts = parts(experiment);
-        rest.enter_computed(point, experiment, |part, flow, path| {
-            let sender = &experiment.flows[flow];
-            let size = f64::from(sender.sender.packet_size);
-            let payload = (size - f64::from(sender.headers)) / size;
-            let epochs = run.epochs.iter().map(|epoch| {
-                let at = epoch.subflows.iter().position(|is| *is == (flow, path));
-                let arriving =
-                    |(at, rest): (usize, &Rest)| rest.rates_bps[at] * rest.kept[at] * payload;
-                let rate = at.zip(epoch.rest.as_ref()).map(arriving);
-                (epoch.times.0..epoch.times.1, rate)
-            });
-            over_time(&parts[part], epochs)
-        });
-    }
-
     /// Number of points that never ran.
-    pub(super) fn missing(&self) -> usize {
+    pub fn missing(&self) -> usize {
         self.all - self.points.len()
     }
 
@@ -181,7 +190,7 @@ fn seconds(time: Time) -> f64 {
 
 impl PointResult {
     /// What is to be known about the point, named by what its sweep sets.
-    pub(super) fn remarks(&self) -> Vec<String> {
+    pub fn remarks(&self) -> Vec<String> {
         let set = match heading(&self.set).as_str() {
             "" => String::new(),
             set => format!("{set}: "),
@@ -206,7 +215,8 @@ impl PointResult {
 }
 
 impl Measured {
-    pub(super) fn of(experiment: &Experiment, run: &FluidRun) -> Self {
+    /// What `run` found at the point of this experiment.
+    pub fn of(experiment: &Experiment, run: &FluidRun) -> Self {
         let group = |flow: usize| &experiment.groups[experiment.flows[flow].group].name;
         let spans = &experiment.measure.spans;
         let flows = run.flows.iter().enumerate().map(|(index, flow)| Flow {
@@ -254,7 +264,7 @@ impl Measured {
 
     /// The largest relative difference, over all flows, between the rate at the end of an epoch and
     /// the equilibrium rate.
-    pub(super) fn unrest(&self, epoch: &Epoch) -> f64 {
+    pub fn unrest(&self, epoch: &Epoch) -> f64 {
         let mut totals: IndexMap<&str, (f64, f64)> = IndexMap::new();
         for subflow in &epoch.subflows {
             let total = totals.entry(&subflow.flow).or_default();
@@ -302,7 +312,8 @@ impl Epoch {
         }
     }
 
-    pub(super) fn heading(&self) -> String {
+    /// Its time, for headings: `0-20 s`.
+    pub fn heading(&self) -> String {
         format!("{}-{} s", self.from_s, self.until_s)
     }
 }

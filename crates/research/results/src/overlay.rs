@@ -1,15 +1,17 @@
-//! The results of single runs as rows of tables, and their rates over time. This module chooses
-//! columns and cells; [`Folder`] writes them.
+//! The results of single runs of overlays as rows of tables, their rates over time, and the optimum
+//! beside them.
 
+use manyway_fluid::optimum::over_relays;
 use manyway_simulate::batch::{OverlayDone, OverlayReport};
+use manyway_simulate::overlay::Setting;
 
-use crate::run::folder::{Folder, Sheet};
+use crate::tables::{Sheet, Tables};
 
 const RUNS: &str = "runs.csv";
 const RATES: &str = "rates.csv";
 
 /// The tables with their headings.
-pub(super) fn all() -> Vec<Sheet> {
+pub fn sheets() -> Vec<Sheet> {
     vec![
         Sheet::new(
             RUNS,
@@ -31,11 +33,14 @@ pub(super) fn all() -> Vec<Sheet> {
 }
 
 /// Adds the rows of all runs.
-pub(super) fn add(
-    folder: &mut Folder,
+///
+/// # Errors
+/// If a row can't be taken.
+pub fn add<T: Tables>(
+    tables: &mut T,
     report: &OverlayReport,
     done: &[OverlayDone],
-) -> anyhow::Result<()> {
+) -> Result<(), T::Error> {
     for OverlayDone { job, run, optimum } in done {
         let mut points = report.points.iter();
         let point = points.find(|point| point.point == job.point + 1);
@@ -56,7 +61,7 @@ pub(super) fn add(
             cell(run.search.map(|search| search.first)),
             sharing.to_owned(),
         ];
-        folder.row(RUNS, cells)?;
+        tables.row(RUNS, cells)?;
         for (interval, rate) in (1_usize..).zip(&run.series) {
             let cells = [
                 number.clone(),
@@ -64,8 +69,19 @@ pub(super) fn add(
                 interval.to_string(),
                 rate.to_string(),
             ];
-            folder.row(RATES, cells)?;
+            tables.row(RATES, cells)?;
         }
     }
     Ok(())
+}
+
+/// The linear programme's value, bits/s.
+///
+/// # Errors
+/// Why there is none.
+pub fn optimum(setting: &Setting) -> Result<f64, String> {
+    let Setting { overlay, selection } = setting;
+    let best = over_relays(&overlay.relays, &overlay.demands, selection);
+    let best = best.map_err(|error| error.to_string())?;
+    Ok(best.rates.iter().sum())
 }

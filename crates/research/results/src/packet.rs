@@ -1,12 +1,12 @@
-//! The results of single runs as tidy tables: one row for each flow, subflow, link or sample of
-//! each run. This module chooses columns and cells; [`Folder`] writes them.
+//! The packet level's and the stack level's results of single runs as tidy tables: one row for each
+//! flow, subflow, link, transfer or sample of each run.
 
 use indexmap::IndexSet;
 use manyway_scenario::{Experiment, Point};
 use manyway_simulate::batch::Job;
 use manyway_simulate::packet::{FlowResult, LinkResult, RunResult, SubflowResult, TransferResult};
 
-use crate::run::folder::{Folder, Sheet, number};
+use crate::tables::{Sheet, Tables, number};
 
 const FLOWS: &str = "flows.csv";
 const SUBFLOWS: &str = "subflows.csv";
@@ -43,9 +43,9 @@ const LINK: [&str; 7] = [
 const TRANSFER: [&str; 6] = ["group", "flow", "bytes", "start_s", "took_s", "slowdown"];
 const SERIES: [&str; 7] = ["point", "seed", "kind", "of", "path", "time_s", "value"];
 
-/// The columns that depend on the points.
+/// The tables of runs of certain points, on which some of the columns depend.
 #[derive(Debug)]
-pub(super) struct Rows {
+pub struct Rows {
     /// The keys that some of the points set.
     keys: Vec<String>,
     /// The named spans of time that some of the points have.
@@ -55,7 +55,8 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    pub(super) fn of(points: &[Point]) -> Self {
+    /// The tables for runs of these points.
+    pub fn of(points: &[Point]) -> Self {
         let sets = points.iter().flat_map(|point| &point.set);
         let measures = points.iter().map(|point| &point.experiment.measure);
         let spans = measures.flat_map(|measure| &measure.spans);
@@ -68,7 +69,7 @@ impl Rows {
     }
 
     /// The tables with their headings.
-    pub(super) fn sheets(&self) -> Vec<Sheet> {
+    pub fn sheets(&self) -> Vec<Sheet> {
         let of_runs = |name, columns: &[&str]| {
             let mut sheet = Sheet::new(name, &RUN);
             let keys = self.keys.iter().map(|key| format!("set.{key}"));
@@ -86,14 +87,17 @@ impl Rows {
         sheets
     }
 
-    /// Adds the rows of a run.
-    pub(super) fn add(
+    /// Adds the rows of a run of `point`.
+    ///
+    /// # Errors
+    /// If a row can't be taken.
+    pub fn add<T: Tables>(
         &self,
-        folder: &mut Folder,
+        tables: &mut T,
         job: &Job,
         point: &Point,
         run: &RunResult,
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), T::Error> {
         let number = (job.point + 1).to_string();
         let seed = job.seed.to_string();
         let mut head = vec![number, (job.repetition + 1).to_string(), seed];
@@ -108,26 +112,26 @@ impl Rows {
         for (index, flow) in came {
             let names = [group_of(&point.experiment, index), flow.name.clone()];
             let head = head.iter().chain(&names).cloned();
-            folder.row(FLOWS, head.clone().chain(flow_cells(flow, all)))?;
+            tables.row(FLOWS, head.clone().chain(flow_cells(flow, all)))?;
             for transfer in &flow.transfers {
                 let cells = transfer_cells(transfer);
-                folder.row(TRANSFERS, head.clone().chain(cells))?;
+                tables.row(TRANSFERS, head.clone().chain(cells))?;
             }
             for subflow in &flow.subflows {
                 let cells = subflow_cells(subflow, flow.goodput_bps);
                 let spans = self.spans.iter();
                 let spans = spans.map(|name| span_cell(point, subflow, name));
-                folder.row(SUBFLOWS, head.clone().chain(cells).chain(spans))?;
+                tables.row(SUBFLOWS, head.clone().chain(cells).chain(spans))?;
             }
         }
         for link in &run.links {
-            folder.row(LINKS, head.iter().cloned().chain(link_cells(link)))?;
+            tables.row(LINKS, head.iter().cloned().chain(link_cells(link)))?;
         }
         for series in &run.series {
             let mut names = series.of.iter().map(String::as_str);
             let (of, path) = (names.next().unwrap_or(""), names.next().unwrap_or(""));
             let head = [&head[0], &head[2], &series.kind, of, path];
-            folder.series(SERIES_OF_RUNS, &head, series.interval_s, &series.values)?;
+            tables.series(SERIES_OF_RUNS, &head, series.interval_s, &series.values)?;
         }
         Ok(())
     }
