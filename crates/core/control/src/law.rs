@@ -171,6 +171,39 @@ impl<L: WindowLaw + Send + Debug> Law for L {
     }
 }
 
+impl Law for Box<dyn Law> {
+    fn increase(&self, paths: &[Path<f64>], r: usize) -> f64 {
+        (**self).increase(paths, r)
+    }
+    fn decrease(&self, paths: &[Path<f64>], r: usize) -> f64 {
+        (**self).decrease(paths, r)
+    }
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+    fn min_ssthresh(&self, paths: usize) -> f64 {
+        (**self).min_ssthresh(paths)
+    }
+    fn on_path_added(&mut self, packet_size: u32) {
+        (**self).on_path_added(packet_size);
+    }
+    fn on_path_removed(&mut self, r: usize) {
+        (**self).on_path_removed(r);
+    }
+    fn on_packet_size(&mut self, r: usize, bytes: u32) {
+        (**self).on_packet_size(r, bytes);
+    }
+    fn on_acked(&mut self, r: usize, packets: f64, rtt: f64) {
+        (**self).on_acked(r, packets, rtt);
+    }
+    fn on_lost(&mut self, r: usize) {
+        (**self).on_lost(r);
+    }
+    fn on_spurious_loss(&mut self, r: usize) {
+        (**self).on_spurious_loss(r);
+    }
+}
+
 /// The larger of two scalars, by their real parts.
 #[inline]
 pub(crate) fn larger<D: Scalar>(a: D, b: D) -> D {

@@ -5,6 +5,7 @@
 //! [`registry`](crate::registry) parses, lists and checks laws. Nothing here parses text, and no
 //! law knows its entry.
 
+mod added;
 mod auto;
 mod balia;
 mod bbr;
@@ -20,6 +21,7 @@ mod reno;
 mod semicoupled;
 mod wvegas;
 
+pub(crate) use added::{add, entries};
 pub use auto::Auto;
 pub use balia::Balia;
 pub use bbr::Bbr;
@@ -37,7 +39,7 @@ pub use wvegas::{Drain, Wvegas, WvegasConfig};
 
 use crate::capabilities::Capabilities;
 use crate::coupled::Coupled;
-use crate::law::{Path, Scalar, WindowLaw};
+use crate::law::{Law, Path, Scalar, WindowLaw};
 use crate::options::Options;
 use crate::parameter::{Parameter, Range, join};
 use crate::paths::ManagerConfig;
@@ -262,6 +264,9 @@ pub enum Fluid {
     },
 }
 
+/// Makes a controller from a value for each parameter, or says what is wrong with them.
+type Make = dyn Fn(&[f64], &Options) -> Result<AnyController, String> + Send + Sync;
+
 /// What the registry knows of a law.
 pub(crate) struct Entry {
     pub(crate) name: &'static str,
@@ -270,7 +275,7 @@ pub(crate) struct Entry {
     pub(crate) capabilities: Capabilities,
     /// The controller, or what is wrong with parameters that are in range one by one and how to
     /// mend it. Here and below, a value for each parameter.
-    pub(crate) controller: fn(&[f64], &Options) -> Result<AnyController, String>,
+    pub(crate) controller: &'static Make,
     pub(crate) fluid: fn(&[f64]) -> Fluid,
     /// The settings of the path manager, where the law comes with one.
     pub(crate) path_manager: Option<fn(&[f64]) -> ManagerConfig>,

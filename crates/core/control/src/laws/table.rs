@@ -26,7 +26,7 @@ macro_rules! table {
             })*
         }
     ) => {
-        pub(crate) const ENTRIES: &[Entry] = &[
+        pub(crate) static ENTRIES: &[Entry] = &[
             $(Entry {
                 name: $law_name,
                 about: $law_about,
@@ -37,7 +37,7 @@ macro_rules! table {
                     Fluid::Window(AnyLaw::$law($law { $($key),* }))
                 },
                 path_manager: None,
-                controller: |values, options| {
+                controller: &|values, options| {
                     let [$($key),*] = exactly(values);
                     Ok(AnyController::$law(Coupled::new($law { $($key),* }, *options)))
                 },
@@ -49,7 +49,7 @@ macro_rules! table {
                 capabilities: Capabilities::LOSS,
                 fluid: |_| Fluid::None { nearest: $own_law_nearest },
                 path_manager: None,
-                controller: |_, options| {
+                controller: &|_, options| {
                     Ok(AnyController::$own_law(Coupled::new($own_law::default(), *options)))
                 },
             },)*
@@ -60,7 +60,7 @@ macro_rules! table {
                 capabilities: $capabilities,
                 fluid: $fluid,
                 path_manager: table!(@optional $($path_manager)?),
-                controller: |values, options| {
+                controller: &|values, options| {
                     const PARAMETERS: &[Parameter] = &$parameters;
                     let $values = exactly::<{ PARAMETERS.len() }>(values);
                     let $options = *options;
@@ -95,12 +95,14 @@ macro_rules! table {
         }
 
         /// Any controller of the registry, chosen at run time without dynamic dispatch.
-        #[derive(Clone, Debug)]
+        #[derive(Debug)]
         #[non_exhaustive]
         pub enum AnyController {
             $(#[doc = $law_about] $law(Coupled<$law>),)*
             $(#[doc = $own_law_about] $own_law(Coupled<$own_law>),)*
             $(#[doc = $own_about] $own($own_type),)*
+            /// A law that was added at run time ([`registry::add`](crate::registry::add)).
+            Added(Coupled<Box<dyn Law>>),
         }
 
         /// The same expression for whichever controller it is.
@@ -110,6 +112,7 @@ macro_rules! table {
                     $(AnyController::$law($controller) => $do,)*
                     $(AnyController::$own_law($controller) => $do,)*
                     $(AnyController::$own($controller) => $do,)*
+                    AnyController::Added($controller) => $do,
                 }
             };
         }

@@ -1,6 +1,6 @@
 //! What is wrong with a law as somebody wrote it, and how to mend it.
 
-use crate::laws::ENTRIES;
+use crate::laws::entries;
 use crate::parameter::Parameter;
 
 /// A law that can't be had as it was asked for.
@@ -74,6 +74,21 @@ pub enum LawError {
         /// What the law takes.
         known: &'static [Parameter],
     },
+    /// No law can be added by this name.
+    #[error(
+        "{name:?} can't be the name of a law: take small letters, digits and hyphens, 64 at most, \
+         with a letter first"
+    )]
+    Name {
+        /// The name asked for.
+        name: String,
+    },
+    /// A law can't be added, as there is one of its name.
+    #[error("there is a law {law} already: take another name")]
+    Taken {
+        /// The law.
+        law: &'static str,
+    },
 }
 
 fn takes(known: &[Parameter]) -> String {
@@ -109,7 +124,7 @@ fn hint(suggestion: &Option<&'static str>) -> String {
 }
 
 fn known() -> String {
-    let names: Vec<_> = ENTRIES.iter().map(|entry| entry.name).collect();
+    let names: Vec<_> = entries().map(|entry| entry.name).collect();
     names.join(", ")
 }
 

@@ -1,14 +1,16 @@
 //! Laws by name: parsing, checking and listing them.
 //!
 //! The registry owns the text form of laws and its errors. The entries themselves stand in
-//! [`crate::laws`], one for each law; the registry never asks which law it has in hand, and nobody
+//! [`crate::laws`], one for each law, and a program can [`add`] others; the registry never asks which law it has in hand, and nobody
 //! outside of it compares a law by its name: [`LawSpec`] tells what a law can do.
 
+mod add;
 mod error;
 mod spec;
 
 pub use crate::capabilities::{Capabilities, Signal};
 pub use crate::parameter::{Parameter, Range};
+pub use add::add;
 pub use error::LawError;
 pub use spec::LawSpec;
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::error::{LawError, nearest_of, shortened};
 use crate::capabilities::Capabilities;
-use crate::laws::{AnyController, AnyLaw, ENTRIES, Entry, Fluid};
+use crate::laws::{AnyController, AnyLaw, Entry, Fluid, entries};
 use crate::options::Options;
 use crate::parameter::Parameter;
 use crate::paths::ManagerConfig;
@@ -83,7 +83,7 @@ impl LawSpec {
 
     /// Every law of the registry with its defaults, in the order in which to list them.
     pub(super) fn all() -> impl Iterator<Item = Self> {
-        ENTRIES.iter().map(|entry| LawSpec {
+        entries().map(|entry| LawSpec {
             entry,
             values: entry.parameters.iter().map(|p| p.default).collect(),
         })
@@ -201,13 +201,13 @@ struct Builder {
 impl Builder {
     fn new(name: &str) -> Result<Self, LawError> {
         let name = name.trim();
-        let entry = ENTRIES
-            .iter()
-            .find(|entry| entry.name == name)
-            .ok_or_else(|| LawError::Unknown {
-                name: shortened(name),
-                suggestion: nearest_of(name, ENTRIES.iter().map(|entry| entry.name)),
-            })?;
+        let entry =
+            entries()
+                .find(|entry| entry.name == name)
+                .ok_or_else(|| LawError::Unknown {
+                    name: shortened(name),
+                    suggestion: nearest_of(name, entries().map(|entry| entry.name)),
+                })?;
         Ok(Builder {
             entry,
             values: vec![None; entry.parameters.len()],

@@ -366,17 +366,19 @@ fn windows_keep_their_bytes_when_packets_change_their_size() {
 fn a_spurious_loss_changes_nothing() {
     for spec in laws() {
         for lost_before in [false, true] {
-            let mut controller = spec.controller(&Options::default());
-            let slots: Vec<Slot> = (0..2)
-                .map(|n| {
+            let begun = || {
+                let mut controller = spec.controller(&Options::default());
+                let slots = [20.0, 30.0].map(|initial_window| {
                     controller.add_path(NewPath {
                         now: Time::ZERO,
-                        initial_window: 20.0 + 10.0 * f64::from(n),
+                        initial_window,
                         packet_size: 1200,
                         initial_rtt: Duration::from_millis(50),
                     })
-                })
-                .collect();
+                });
+                (controller, slots)
+            };
+            let ((mut controller, slots), (mut calm, _)) = (begun(), begun());
             let loss = |slot, millis| Loss {
                 slot,
                 now: Time::from_millis(millis),
@@ -416,12 +418,13 @@ fn a_spurious_loss_changes_nothing() {
                     .collect::<Vec<_>>()
             };
             if lost_before {
-                for &slot in &slots {
-                    controller.on_loss(&loss(slot, 100));
+                for controller in [&mut controller, &mut calm] {
+                    for &slot in &slots {
+                        controller.on_loss(&loss(slot, 100));
+                    }
+                    run(controller, 200);
                 }
-                run(&mut controller, 200);
             }
-            let mut calm = controller.clone();
             for &slot in &slots {
                 let before = controller.window(slot);
                 // Apart from each other, so that they aren't correlated.
