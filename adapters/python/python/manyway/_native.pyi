@@ -1,22 +1,19 @@
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Self, final
+
+from ._scenario import Source
+
+__all__ = [
+    "FluidLaw", "ScenarioError", "__version__", "add_law", "criteria", "laws", "optimum", "run",
+]
 
 __version__: str
 
-class Source(Protocol):
-    """Where a scenario is from: a file's name, its text if it isn't to be read, assignments."""
-
-    @property
-    def file(self) -> str: ...
-    @property
-    def text(self) -> str | None: ...
-    @property
-    def assignments(self) -> list[str]: ...
-
 class ScenarioError(ValueError): ...
 
+@final
 class FluidLaw:
-    def __init__(self, text: str) -> None: ...
+    def __new__(cls, text: str) -> Self: ...
     @property
     def text(self) -> str: ...
     def increase(self, windows: bytes, rtts: bytes, paths: int) -> bytes: ...

@@ -13,10 +13,17 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 if TYPE_CHECKING:
-    import pyarrow
+    import pyarrow  # type: ignore[import-untyped]
 
 #: Columns of names, whatever the names look like.
 _TEXT = {"group", "flow", "path", "link", "kind", "of", "sharing"}
+#: Columns of whole numbers, and of what may be anything; all others are of doubles.
+_COUNTS = {
+    "point", "repetition", "seed", "bytes", "packets", "drops", "marks", "loss_events",
+    "packets_sent", "packets_lost", "timeouts", "interval", "found",
+}
+#: As exact as the text. From pandas 3 on, that is the default.
+_EXACT: Any = {} if int(pd.__version__.split(".")[0]) > 2 else {"float_precision": "round_trip"}
 
 
 class Frames(Mapping[str, pd.DataFrame]):
@@ -75,12 +82,12 @@ class Result:
     @property
     def scenario(self) -> str:
         """The scenario's name."""
-        return self.report["scenario"]
+        return str(self.report["scenario"])
 
     @property
     def level(self) -> str:
         """What carried the runs out."""
-        return self.report["level"]
+        return str(self.report["level"])
 
     @property
     def flows(self) -> pd.DataFrame:
@@ -169,7 +176,7 @@ class Optimum:
     @property
     def remarks(self) -> list[str]:
         """What is to be known about the result."""
-        return self.report["remarks"]
+        return list(self.report["remarks"])
 
     def _rows(self, of: Any) -> pd.DataFrame:
         return pd.DataFrame([
@@ -203,16 +210,20 @@ class Criteria:
 
 
 def _from_csv(text: bytes) -> pd.DataFrame:
-    columns = text[: text.index(b"\n")].decode().split(",")
-    # An empty cell of a number is none; a name stays what it is.
-    empty = {name: [""] for name in columns if name not in _TEXT}
-    return pd.read_csv(
+    # The first line by way of pandas, as headings may be in quotes.
+    columns = [str(name) for name in pd.read_csv(io.BytesIO(text), nrows=0)]
+    kinds: dict[str, Any] = {name: str for name in columns if name in _TEXT}
+    others = [name for name in columns if not name.startswith("set.")]
+    kinds |= {name: "float64" for name in others if name not in _TEXT | _COUNTS}
+    frame: pd.DataFrame = pd.read_csv(
         io.BytesIO(text),
-        dtype={name: str for name in columns if name in _TEXT},
+        dtype=kinds,
+        # An empty cell of a number is none; a name stays what it is.
         keep_default_na=False,
-        na_values=empty,
-        float_precision="round_trip",
+        na_values={name: [""] for name in others if name not in _TEXT},
+        **_EXACT,
     )
+    return frame
 
 
 def _of_points(report: Mapping[str, Any], what: str) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -63,11 +64,18 @@ def _assignments(given: Assignments | None) -> list[str]:
 
 
 def _value(value: Any, key: str) -> str:
-    if isinstance(value, str):
-        return value
-    # An inline table has no other form than in a list.
-    text = tomli_w.dumps({"x": [_plain(value, key)]}).removeprefix("x = [").strip()
-    return " ".join(line.strip() for line in text[:-1].splitlines()).strip().rstrip(",")
+    # A text that stands alone needs no quotes.
+    return value if isinstance(value, str) else _inline(_plain(value, key))
+
+
+def _inline(value: Any) -> str:
+    """Write a value as TOML in one line."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_inline, value))}]"
+    if isinstance(value, dict):
+        parts = (f"{json.dumps(key)} = {_inline(part)}" for key, part in value.items())
+        return f"{{ {', '.join(parts)} }}"
+    return tomli_w.dumps({"x": value}).removeprefix("x = ").strip()
 
 
 def _plain(value: Any, key: str) -> Any:

@@ -8,7 +8,7 @@ use super::pages::top;
 use crate::common::{Running, manyway};
 
 /// Programs of the system.
-const SYSTEM: [&str; 12] = [
+const SYSTEM: [&str; 13] = [
     "apt",
     "dnf",
     "export",
@@ -16,6 +16,7 @@ const SYSTEM: [&str; 12] = [
     "ip",
     "mdbook",
     "mptcpize",
+    "pip",
     "podman",
     "rustup",
     "sha256sum",
