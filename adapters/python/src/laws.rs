@@ -1,7 +1,7 @@
 //! The laws of the registry, and the fluid form of one on arrays.
 
 use manyway_control::laws::Fluid;
-use manyway_control::registry::{self, Signal};
+use manyway_control::registry;
 use manyway_control::{LawSpec, Path, WindowLaw};
 use manyway_fluid::FluidLaw as Bridge;
 use pyo3::prelude::*;
@@ -19,12 +19,7 @@ fn described<'py>(py: Python<'py>, spec: &LawSpec) -> PyResult<Bound<'py, PyDict
     let law = PyDict::new(py);
     law.set_item("name", spec.name())?;
     law.set_item("about", spec.about())?;
-    let acts_on = match spec.capabilities().signal {
-        Signal::Loss => "losses",
-        Signal::Delay => "delay",
-        Signal::Rate => "delivery rate, losses",
-    };
-    law.set_item("acts_on", acts_on)?;
+    law.set_item("acts_on", spec.capabilities().signal.to_string())?;
     law.set_item("has_window_form", matches!(spec.fluid(), Fluid::Window(_)))?;
     let mut parameters = Vec::new();
     for (parameter, _) in spec.parameters() {

@@ -1,7 +1,7 @@
 //! `manyway laws`: the laws of the registry, or the parameters of one.
 
 use manyway::control::LawSpec;
-use manyway::control::registry::{self, Signal};
+use manyway::control::registry;
 use manyway_report::{Column, Table};
 use serde::Serialize;
 
@@ -14,7 +14,7 @@ struct Law {
     name: &'static str,
     /// What it is, how it couples paths, and where it comes from.
     about: &'static str,
-    acts_on: &'static str,
+    acts_on: String,
     parameters: Vec<Parameter>,
 }
 
@@ -38,11 +38,7 @@ impl Law {
         Self {
             name: spec.name(),
             about: spec.about(),
-            acts_on: match spec.capabilities().signal {
-                Signal::Loss => "losses",
-                Signal::Delay => "delay",
-                Signal::Rate => "delivery rate, losses",
-            },
+            acts_on: spec.capabilities().signal.to_string(),
             parameters: parameters.collect(),
         }
     }

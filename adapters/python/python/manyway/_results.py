@@ -75,7 +75,7 @@ class Result:
         }
         if self.level == "fluid":
             makers["flows"] = lambda: _of_points(self.report, "flows")
-        elif "overlay" not in self.report and "runs" not in makers:
+        elif "runs" not in makers:
             makers["groups"] = lambda: _of_points(self.report, "groups")
         self.frames = Frames(makers)
 

@@ -1,5 +1,7 @@
 //! What a law needs and can do, so that nobody has to ask for its name. Knows no law.
 
+use std::fmt;
+
 /// What tells a law that a path is congested.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Signal {
@@ -9,6 +11,16 @@ pub enum Signal {
     Delay,
     /// The rate of delivery; losses beyond a share.
     Rate,
+}
+
+impl fmt::Display for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Loss => "losses",
+            Self::Delay => "delay",
+            Self::Rate => "delivery rate, losses",
+        })
+    }
 }
 
 /// What a law needs from its surroundings.
