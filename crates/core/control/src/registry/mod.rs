@@ -1,8 +1,9 @@
 //! Laws by name: parsing, checking and listing them.
 //!
 //! The registry owns the text form of laws and its errors. The entries themselves stand in
-//! [`crate::laws`], one for each law, and a program can [`add`] others; the registry never asks which law it has in hand, and nobody
-//! outside of it compares a law by its name: [`LawSpec`] tells what a law can do.
+//! [`crate::laws`], one for each law, and a program can [`add`] others. The registry never asks
+//! which law it has in hand, and nobody outside of it compares a law by its name: [`LawSpec`] tells
+//! what a law can do.
 
 mod add;
 mod error;
