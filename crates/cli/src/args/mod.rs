@@ -73,8 +73,8 @@ pub(crate) use selection::{ChoiceName, ReselectName};
 pub(crate) use shell::{CompletionsArgs, ManArgs, Shell};
 #[cfg(feature = "research")]
 pub(crate) use simulation::{
-    Assignments, CompareArgs, ExperimentArgs, GenerateArgs, Level, MergeArgs, RunArgs,
-    ScenarioArgs, ScenarioCommand, ShapeArgs,
+    Assignments, CompareArgs, ExperimentArgs, GenerateArgs, Level, MergeArgs, PacketFormat,
+    PacketLog, RunArgs, ScenarioArgs, ScenarioCommand, ShapeArgs,
 };
 #[cfg(feature = "research")]
 pub(crate) use testbed::{

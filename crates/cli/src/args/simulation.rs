@@ -42,9 +42,61 @@ pub(crate) struct RunArgs {
     #[arg(long, help_heading = "Output")]
     pub(crate) keep_series: bool,
 
+    #[command(flatten)]
+    pub(crate) log: PacketLog,
+
     /// Print the JSON schema of that object and exit
     #[arg(long, help_heading = "Output")]
     pub(crate) schema: bool,
+}
+
+/// What `run` writes down of each packet.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct PacketLog {
+    /// Write what happens to each packet at each link, in each point's first repetition: csv for
+    /// packets.csv, pcapng for packets.pcapng, or both, separated by commas
+    ///
+    /// packets.csv has a line for each event, and packets.pcapng is a capture for Wireshark, with
+    /// an interface for each link and without payload. The files take some 230 bytes for each
+    /// packet at each link in packets.csv, and 80 in packets.pcapng.
+    #[arg(
+        long,
+        value_name = "FORMATS",
+        value_delimiter = ',',
+        requires = "out",
+        conflicts_with = "shard",
+        help_heading = "Output"
+    )]
+    pub(crate) packets: Vec<PacketFormat>,
+
+    /// The links for --packets, separated by commas [default: all]
+    #[arg(
+        long,
+        value_name = "LINKS",
+        value_delimiter = ',',
+        requires = "packets",
+        help_heading = "Output"
+    )]
+    pub(crate) packets_on: Vec<String>,
+}
+
+/// How packets are written down.
+#[derive(Debug, Copy, Clone, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum PacketFormat {
+    /// A table
+    Csv,
+    /// A capture
+    Pcapng,
+}
+
+impl PacketFormat {
+    /// The name of the file.
+    pub(crate) fn file(self) -> &'static str {
+        match self {
+            Self::Csv => "packets.csv",
+            Self::Pcapng => "packets.pcapng",
+        }
+    }
 }
 
 /// Put the results of a scenario's shards together

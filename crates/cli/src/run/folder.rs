@@ -11,7 +11,7 @@ use anyhow::Context;
 use csv::Writer;
 use manyway_results::{Sheet, Tables};
 use serde::Serialize;
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempPath};
 
 use super::naming::number_of;
 use crate::exit::usage;
@@ -24,6 +24,8 @@ pub(super) struct Folder {
     dir: PathBuf,
     sheets: Vec<(&'static str, Writer<NamedTempFile>)>,
     plots: Vec<(String, NamedTempFile)>,
+    /// What others have written.
+    others: Vec<(String, TempPath)>,
     /// Last, so that it goes when the files are gone.
     _created: Created,
 }
@@ -58,6 +60,7 @@ impl Folder {
             dir: dir.to_owned(),
             sheets: writers,
             plots: Vec::new(),
+            others: Vec::new(),
             _created: created,
         })
     }
@@ -84,6 +87,18 @@ impl Folder {
         Ok(())
     }
 
+    /// Adds a file that somebody has written beside its final place: `packets.csv`, or
+    /// `packets-07.csv` for the seventh of many.
+    pub(super) fn keep(&mut self, name: &str, index: usize, of: usize, file: TempPath) {
+        let name = match name.rsplit_once('.') {
+            Some((stem, extension)) if of > 1 => {
+                format!("{stem}-{}.{extension}", number_of(index, of))
+            }
+            _ => name.to_owned(),
+        };
+        self.others.push((name, file));
+    }
+
     /// Gives the files their names, with `object` as another one, and tells about them.
     pub(super) fn finish(self, object: &impl Serialize) -> anyhow::Result<String> {
         let dir = self.dir.clone();
@@ -94,6 +109,13 @@ impl Folder {
         };
         let mut names = vec![RESULT];
         names.extend(self.sheets.iter().map(|(name, _)| name));
+        // One by one, they are too many.
+        let logs: Vec<&str> = self.others.iter().map(|(name, _)| &name[..]).collect();
+        let many = format!("{} files packets-N", logs.len());
+        match logs.len() {
+            0..=2 => names.extend(logs),
+            _ => names.push(&many),
+        }
         let names = names.join(", ");
         self.put_in_place(object)
             .with_context(|| cant_write(&dir))?;
@@ -115,6 +137,10 @@ impl Folder {
             files.push((name.to_owned(), file));
         }
         files.push((RESULT.to_owned(), result));
+        for (name, file) in self.others {
+            file.persist(self.dir.join(name))
+                .map_err(|error| error.error)?;
+        }
         for (name, file) in files {
             file.persist(self.dir.join(name))
                 .map_err(|error| error.error)?;

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::folder::Folder;
 use super::goodput::Column;
 use super::progress::Progress;
-use crate::args::{ExperimentArgs, Level as Asked};
+use crate::args::{ExperimentArgs, Level as Asked, PacketLog};
 use crate::end::print_failure;
 use crate::exit::{Stop, Usage};
 use crate::screen::Screen;
@@ -30,6 +30,8 @@ pub(super) struct Request<'a> {
     pub(super) keep_series: bool,
     /// The part of the runs to carry out.
     pub(super) shard: Shard,
+    /// What is written down of each packet.
+    pub(super) log: PacketLog,
     /// The file with all assignments made to it.
     pub(super) scenario: Scenario,
 }

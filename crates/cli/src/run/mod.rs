@@ -28,7 +28,7 @@ use manyway_scenario::{Scenario, ScenarioError};
 use manyway_simulate::batch::{self, Shard};
 
 use self::level::{Request, carry_on, carry_out};
-use crate::args::{CompareArgs, ExperimentArgs, Level, MergeArgs, RunArgs};
+use crate::args::{CompareArgs, ExperimentArgs, Level, MergeArgs, PacketLog, RunArgs};
 use crate::exit::usage;
 use crate::scenario;
 use crate::screen::Screen;
@@ -50,8 +50,16 @@ pub(crate) async fn run(screen: &Screen, args: RunArgs) -> anyhow::Result<()> {
     let request = Request {
         keep_series: args.keep_series,
         shard: args.shard.unwrap_or_default(),
+        log: args.log.clone(),
         ..request(file, &args.experiment, vec![args.level])?
     };
+    let packets = matches!(args.level, Level::Packet | Level::Stack);
+    if !args.log.packets.is_empty() && (!packets || request.scenario.is_overlay()) {
+        return Err(usage(
+            "--packets is for the packet and the stack level of scenarios with [links]: use it \
+             there, or leave it out",
+        ));
+    }
     if args.shard.is_some() && !request.scenario.is_overlay() {
         return carry_out::<shards::ShardOf>(screen, request).await;
     }
@@ -141,6 +149,7 @@ fn request<'a>(
         levels,
         keep_series: false,
         shard: Shard::default(),
+        log: PacketLog::default(),
         scenario,
     })
 }

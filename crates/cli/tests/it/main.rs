@@ -29,6 +29,8 @@ mod optimum;
 mod over_tcp;
 #[cfg(feature = "research")]
 mod overlay;
+#[cfg(feature = "research")]
+mod packets;
 mod paths;
 mod peers;
 mod pipe;

@@ -2,7 +2,7 @@
 //! flow, subflow, link, transfer or sample of each run.
 
 use indexmap::IndexSet;
-use manyway_scenario::{Experiment, Point};
+use manyway_scenario::{Experiment, Percentiles, Point};
 use manyway_simulate::batch::Job;
 use manyway_simulate::packet::{FlowResult, LinkResult, RunResult, SubflowResult, TransferResult};
 
@@ -40,6 +40,8 @@ const LINK: [&str; 7] = [
     "drops",
     "marks",
 ];
+/// What the columns of percentiles end with.
+const SHARES: [&str; 3] = ["p50", "p95", "p99"];
 const TRANSFER: [&str; 6] = ["group", "flow", "bytes", "start_s", "took_s", "slowdown"];
 const SERIES: [&str; 7] = ["point", "seed", "kind", "of", "path", "time_s", "value"];
 
@@ -52,6 +54,8 @@ pub struct Rows {
     spans: Vec<String>,
     /// Whether some flows have an end.
     finite: bool,
+    /// Whether some points have percentiles.
+    percentiles: Percentiles,
 }
 
 impl Rows {
@@ -65,6 +69,13 @@ impl Rows {
             keys: distinct(sets.map(|(key, _)| key)),
             spans: distinct(spans.map(|span| &span.name)),
             finite: flows.any(|flow| flow.size.is_some()),
+            percentiles: points.iter().fold(Percentiles::default(), |any, point| {
+                let own = point.experiment.measure.percentiles;
+                Percentiles {
+                    rtt: any.rtt || own.rtt,
+                    queue: any.queue || own.queue,
+                }
+            }),
         }
     }
 
@@ -79,9 +90,17 @@ impl Rows {
             sheet
         };
         let mut subflows = of_runs(SUBFLOWS, &SUBFLOW);
+        let mut links = of_runs(LINKS, &LINK);
+        let percentiles = |of: &str| SHARES.map(|share| format!("{of}_{share}_s"));
+        if self.percentiles.rtt {
+            subflows.columns.extend(percentiles("rtt"));
+        }
+        if self.percentiles.queue {
+            links.columns.extend(percentiles("queue_delay"));
+        }
         let spans = self.spans.iter().map(|name| format!("goodput_bps.{name}"));
         subflows.columns.extend(spans);
-        let mut sheets = vec![of_runs(FLOWS, &FLOW), subflows, of_runs(LINKS, &LINK)];
+        let mut sheets = vec![of_runs(FLOWS, &FLOW), subflows, links];
         sheets.extend(self.finite.then(|| of_runs(TRANSFERS, &TRANSFER)));
         sheets.push(Sheet::new(SERIES_OF_RUNS, &SERIES));
         sheets
@@ -121,11 +140,18 @@ impl Rows {
                 let cells = subflow_cells(subflow, flow.goodput_bps);
                 let spans = self.spans.iter();
                 let spans = spans.map(|name| span_cell(point, subflow, name));
-                tables.row(SUBFLOWS, head.clone().chain(cells).chain(spans))?;
+                let rtts = share_cells(self.percentiles.rtt, subflow.rtt_percentiles_s);
+                let head = head.clone();
+                tables.row(SUBFLOWS, head.chain(cells).chain(rtts).chain(spans))?;
             }
         }
         for link in &run.links {
-            tables.row(LINKS, head.iter().cloned().chain(link_cells(link)))?;
+            let delays = link.queue_delay_percentiles_s;
+            let delays = share_cells(self.percentiles.queue, delays);
+            tables.row(
+                LINKS,
+                head.iter().cloned().chain(link_cells(link)).chain(delays),
+            )?;
         }
         for series in &run.series {
             let mut names = series.of.iter().map(String::as_str);
@@ -182,6 +208,12 @@ fn subflow_cells(subflow: &SubflowResult, flow_bps: f64) -> [String; 9] {
         subflow.packets_lost.to_string(),
         seen(subflow.timeouts),
     ]
+}
+
+/// Percentiles, if there are columns for them.
+fn share_cells(shown: bool, of: Option<[f64; 3]>) -> impl Iterator<Item = String> + Clone {
+    let cells = shown.then(|| of.unwrap_or([f64::NAN; 3]).map(number));
+    cells.into_iter().flatten()
 }
 
 /// Goodput in the span of this name, if the point has one.

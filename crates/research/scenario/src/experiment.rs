@@ -189,6 +189,17 @@ pub struct Measure {
     pub interval: Duration,
     /// The series to record, from 0 to the end.
     pub series: Vec<SeriesKind>,
+    /// What has percentiles beside its mean.
+    pub percentiles: Percentiles,
+}
+
+/// What has its median, its 95th and its 99th percentile measured.
+#[derive(Debug, Copy, Clone, Default, PartialEq, Eq)]
+pub struct Percentiles {
+    /// The time that packets are in each link's queue, their own transmission included.
+    pub queue: bool,
+    /// Each subflow's round-trip times.
+    pub rtt: bool,
 }
 
 /// A named part of the time.

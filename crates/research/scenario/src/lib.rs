@@ -28,7 +28,8 @@ mod tree;
 pub use distribution::Distribution;
 pub use experiment::Sealing;
 pub use experiment::{
-    AckPolicy, Experiment, Flow, Group, Lifetime, Measure, Relays, SeriesKind, Session, Span,
+    AckPolicy, Experiment, Flow, Group, Lifetime, Measure, Percentiles, Relays, SeriesKind,
+    Session, Span,
 };
 pub use kernel::{KernelLaw, KernelProtocol};
 pub use overlay::{OverlayExperiment, OverlayNetwork, RelayBandwidths, RelaySelection};

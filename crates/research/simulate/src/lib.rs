@@ -12,11 +12,13 @@ pub mod batch;
 mod draw;
 mod events;
 pub mod flow;
+mod histogram;
 pub mod measure;
 pub mod overlay;
 pub mod packet;
 #[cfg(feature = "stack")]
 pub mod stack;
+pub mod trace;
 mod world;
 
 pub use alone::Alone;

@@ -20,7 +20,7 @@ use super::level::{self, Report, Request};
 #[cfg(target_os = "linux")]
 use super::live;
 use super::{fluid, packet};
-use crate::args::Level;
+use crate::args::{Level, PacketLog};
 use crate::exit::{Usage, usage};
 use crate::scenario::points;
 
@@ -83,6 +83,7 @@ impl level::Level for Compare {
         let alone = |of| Request {
             levels: vec![of],
             scenario: scenario.clone(),
+            log: PacketLog::default(),
             ..request
         };
         let levels = levels.into_iter().map(|of| level(alone(of)));

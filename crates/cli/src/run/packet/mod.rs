@@ -3,6 +3,7 @@
 //! the runs to the simulator's [`Plan`] and the results to tables, plots and text; it computes no
 //! result itself.
 
+mod log;
 mod text;
 
 use std::sync::{Mutex, PoisonError};
@@ -15,6 +16,7 @@ use manyway_simulate::batch::{self, BatchError, Control, Job, Plan, Report, Runn
 use manyway_simulate::packet::RunResult;
 use tracing::info;
 
+use self::log::Logs;
 use super::folder::Folder;
 use super::goodput::Column;
 use super::level::{self, Level, Request};
@@ -33,6 +35,8 @@ pub(super) struct Packet {
     threads: usize,
     keep_series: bool,
     shard: Shard,
+    /// What is written down of each packet.
+    log: Option<Logs>,
     /// Results that there are already, in the place of runs.
     stored: Option<Mutex<Stored>>,
 }
@@ -48,13 +52,21 @@ impl Level for Packet {
         Rows::of(&self.points).sheets()
     }
 
-    fn run(mut self, control: &Control, folder: Option<&mut Folder>) -> anyhow::Result<Report> {
+    fn run(mut self, control: &Control, mut folder: Option<&mut Folder>) -> anyhow::Result<Report> {
         let level = self.level;
-        let stored = self.stored.take();
-        self.run_by(control, folder, |experiment, run| match &stored {
-            Some(stored) => stored.lock().unwrap_or_else(PoisonError::into_inner).next(),
-            None => simulated(level, experiment, run),
-        })
+        let points = self.points.len();
+        let (stored, log) = (self.stored.take(), self.log.take());
+        let report = self.run_by(control, folder.as_deref_mut(), |experiment, run| {
+            match (&stored, &log) {
+                (Some(stored), _) => stored.lock().unwrap_or_else(PoisonError::into_inner).next(),
+                (None, Some(log)) => logged(level, experiment, run, log),
+                (None, None) => simulated(level, experiment, run),
+            }
+        })?;
+        if let (Some(log), Some(folder)) = (log, folder) {
+            log.hand_over(folder, points);
+        }
+        Ok(report)
     }
 }
 
@@ -65,9 +77,11 @@ impl Packet {
             [args::Level::Stack] => (batch::Level::Stack, request.scenario.session_points()),
             _ => (batch::Level::Packet, request.scenario.points()),
         };
+        let points = points.map_err(|error| usage(error.to_string()))?;
         Ok(Self {
             level,
-            points: points.map_err(|error| usage(error.to_string()))?,
+            log: Logs::of(&request.log, request.args.out.as_deref(), &points)?,
+            points,
             threads: request.threads(),
             keep_series: request.keep_series,
             shard: request.shard,
@@ -86,6 +100,7 @@ impl Packet {
             threads: 1,
             keep_series: request.keep_series,
             shard: Shard::default(),
+            log: None,
             stored: None,
             scenario: request.scenario,
         })
@@ -183,6 +198,27 @@ fn simulated(
         batch::Level::Stack => Ok(batch::stack(experiment, run)?),
         _ => Ok(batch::packet(experiment, run)?),
     }
+}
+
+/// The same, and what happens to each packet.
+fn logged(
+    level: batch::Level,
+    experiment: &Experiment,
+    run: &Running<'_>,
+    log: &Logs,
+) -> anyhow::Result<RunResult> {
+    let begun = run.job().map(|job| log.begin(job, experiment));
+    let Some((open, observer)) = begun.transpose()?.flatten() else {
+        return simulated(level, experiment, run);
+    };
+    let result = match level {
+        batch::Level::Stack => batch::observed_stack(experiment, run, observer)?,
+        _ => batch::observed_packet(experiment, run, observer)?,
+    };
+    if result.complete {
+        log.complete(open);
+    }
+    Ok(result)
 }
 
 impl level::Report for Report {

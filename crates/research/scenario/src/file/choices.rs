@@ -131,6 +131,16 @@ pub enum What {
     Drops,
 }
 
+/// What can have percentiles.
+#[derive(Debug, Copy, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Percentiles {
+    /// Round-trip times of each subflow.
+    Rtt,
+    /// Times that packets are in each link's queue, their own transmission included.
+    Queue,
+}
+
 impl From<What> for SeriesKind {
     fn from(what: What) -> Self {
         match what {

@@ -23,7 +23,9 @@ mod relays;
 mod sweep;
 mod timeout;
 
-pub use choices::{Growth, LossDetection, PathUse, Recovery, Scheduler, SlowStart, What};
+pub use choices::{
+    Growth, LossDetection, PathUse, Percentiles, Recovery, Scheduler, SlowStart, What,
+};
 pub use law::Law;
 pub use link::{Change, GilbertElliott, Late, Link, Loss, Outages, Policer, Varying};
 pub use overlay::{
@@ -228,6 +230,10 @@ pub struct Measure {
     pub interval: Option<TimeSpan>,
     /// What is recorded over time, from the beginning to the end of the run. Default: nothing.
     pub series: Option<Vec<What>>,
+    /// What has its median, its 95th and its 99th percentile measured: each subflow's round-trip
+    /// times, the time that packets are in each link's queue. Only at the packet and the stack
+    /// level. Default: nothing.
+    pub percentiles: Option<Vec<Percentiles>>,
     /// Parts of the run with separate goodputs. Default: none.
     pub spans: Option<Vec<Span>>,
 }

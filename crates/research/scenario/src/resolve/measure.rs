@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use super::{Checks, shown, time};
-use crate::experiment::{Measure, SeriesKind, Span};
+use crate::experiment::{Measure, Percentiles, SeriesKind, Span};
 use crate::file::{self, File, What};
 use crate::quantity::TimeSpan;
 use crate::tree::Key;
@@ -30,6 +30,7 @@ impl Checks {
             until: None,
             interval: None,
             series: None,
+            percentiles: None,
             spans: None,
         };
         let measure = file.measure.as_ref().unwrap_or(&nothing);
@@ -51,12 +52,14 @@ impl Checks {
             measure.spans.as_deref().unwrap_or_default(),
             duration,
         );
+        let percentiles = self.percentiles(measure.percentiles.as_deref().unwrap_or_default());
         (self.faults.len() == before).then(|| Measure {
             from: time(from),
             until: time(until),
             spans,
             interval,
             series: series.into_iter().map(SeriesKind::from).collect(),
+            percentiles,
         })
     }
 
@@ -105,6 +108,21 @@ impl Checks {
             self.report(&key.join(place), message);
         }
         interval
+    }
+
+    fn percentiles(&mut self, written: &[file::Percentiles]) -> Percentiles {
+        let key = Key::of(["measure", "percentiles"]);
+        let mut percentiles = Percentiles::default();
+        for (n, what) in written.iter().enumerate() {
+            let chosen = match what {
+                file::Percentiles::Rtt => &mut percentiles.rtt,
+                file::Percentiles::Queue => &mut percentiles.queue,
+            };
+            if std::mem::replace(chosen, true) {
+                self.report(&key.at(n), "listed twice: once is enough");
+            }
+        }
+        percentiles
     }
 
     fn spans(&mut self, key: &Key, spans: &[file::Span], duration: Duration) -> Vec<Span> {

@@ -8,7 +8,7 @@ use manyway_network::{
 use manyway_units::{Rate, Time};
 
 use super::*;
-use crate::experiment::{AckPolicy, Lifetime, Measure, SeriesKind, Span};
+use crate::experiment::{AckPolicy, Lifetime, Measure, Percentiles, SeriesKind, Span};
 
 const SMALL: &str = r#"
 name = "small"
@@ -326,6 +326,10 @@ fn everything_that_can_be_said_arrives() {
         spans: vec![span],
         interval: ms(50),
         series: vec![SeriesKind::Rtt, SeriesKind::Drops],
+        percentiles: Percentiles {
+            rtt: true,
+            queue: false,
+        },
     };
     assert_eq!(experiment.measure, measure);
 }

@@ -4,6 +4,8 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use super::plan::Job;
+
 /// Parts that a run's progress is counted in.
 const PARTS: f64 = 1e6;
 
@@ -66,6 +68,7 @@ impl Control {
 #[derive(Debug)]
 pub struct Running<'a> {
     seed: u64,
+    job: Option<Job>,
     control: &'a Control,
     /// Parts already counted in `control`.
     told: Cell<u64>,
@@ -77,9 +80,26 @@ impl<'a> Running<'a> {
         let told = Cell::new(0);
         Self {
             seed,
+            job: None,
             control,
             told,
         }
+    }
+
+    /// The same of a run of a plan.
+    pub(super) fn of(job: Job, control: &'a Control) -> Self {
+        let (seed, told) = (job.seed, Cell::new(0));
+        Self {
+            seed,
+            job: Some(job),
+            control,
+            told,
+        }
+    }
+
+    /// Which run of a plan it is, if it is one.
+    pub fn job(&self) -> Option<&Job> {
+        self.job.as_ref()
     }
 
     /// The seed that all its randomness comes from.

@@ -35,7 +35,7 @@ impl Plan<'_> {
         pool.broadcast(|_| {
             while let Some(ticket) = line.take() {
                 let job = ticket.job;
-                let run = Running::new(job.seed, control);
+                let run = Running::of(job, control);
                 let result = level(&self.points[job.point].experiment, &run);
                 drop(run);
                 ticket.hand_in(result);

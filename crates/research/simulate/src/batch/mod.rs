@@ -29,6 +29,7 @@ pub use report::{
 };
 
 use crate::packet::{RunResult, Simulation, SimulationError};
+use crate::trace::{ObservedError, Observer};
 
 /// Carries out a run at the stack level.
 ///
@@ -43,6 +44,42 @@ pub fn stack(
 ) -> Result<RunResult, crate::stack::StackError> {
     let mut simulation = crate::stack::Simulation::new(experiment, run.seed())?;
     simulation.run_with(run.stop_flag(), |done| run.progress(done))
+}
+
+/// Carries out a run at the stack level, telling `observer` what happens to each packet.
+///
+/// # Errors
+///
+/// As of [`stack`], and what keeps the observer from writing.
+#[cfg(feature = "stack")]
+pub fn observed_stack(
+    experiment: &Experiment,
+    run: &Running<'_>,
+    observer: Box<dyn Observer>,
+) -> Result<RunResult, ObservedError<crate::stack::StackError>> {
+    let simulation = crate::stack::Simulation::new(experiment, run.seed());
+    let progress = |done| run.progress(done);
+    simulation
+        .map_err(ObservedError::Run)?
+        .run_observed(run.stop_flag(), progress, observer)
+}
+
+/// Carries out a run at the packet level, telling `observer` what happens to each packet.
+///
+/// # Errors
+///
+/// As of [`packet`], and what keeps the observer from writing.
+pub fn observed_packet(
+    experiment: &Experiment,
+    run: &Running<'_>,
+    observer: Box<dyn Observer>,
+) -> Result<RunResult, ObservedError<SimulationError>> {
+    let simulation = Simulation::new(experiment, run.seed());
+    let progress = |done| run.progress(done);
+    simulation
+        .map_err(ObservedError::Run)?
+        .run_observed(run.stop_flag(), progress, observer)
+        .map_err(ObservedError::Write)
 }
 
 /// Carries out a run at the packet level.

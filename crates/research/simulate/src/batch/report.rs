@@ -167,6 +167,11 @@ pub struct SubflowReport {
     /// Mean of the round-trip time samples, seconds; null if there was none. At the live level, the
     /// mean time that packets take there plus the mean time that those of the way back take.
     pub rtt_mean_s: Option<Estimate>,
+    /// Percentiles of a run's round-trip time samples, seconds, within 0.8 %, if the scenario
+    /// measures them; in a group: the means of its subflows' ones. At the stack level, of the
+    /// smoothed round-trip time every 10 ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_percentiles_s: Option<Percentiles>,
     /// Window cuts by loss or marks; of no repetition (`n` is 0) at the live level.
     pub loss_events: Estimate,
     /// Packets sent.
@@ -224,14 +229,15 @@ pub struct GroupReport {
     /// Of finite transfers that were complete: the longest time it took, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_max_s: Option<Estimate>,
-    /// Percentiles of the times of a run's complete transfers, seconds.
+    /// Percentiles of the times of a run's complete transfers, seconds. Between two times, a
+    /// percentile is in proportion to its rank (Hyndman and Fan 1996, definition 7).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_percentiles_s: Option<Percentiles>,
     /// Of finite transfers that were complete: the mean of the slowdown, which is the time that a
     /// transfer took over the least that it takes alone, with windows open from the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowdown: Option<Estimate>,
-    /// Percentiles of the slowdowns of a run's complete transfers.
+    /// Percentiles of the slowdowns of a run's complete transfers, in the same way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowdown_percentiles: Option<Percentiles>,
     /// Goodput of its mean flow in each span of time that the scenario names.
@@ -241,8 +247,7 @@ pub struct GroupReport {
     pub subflows: Vec<SubflowReport>,
 }
 
-/// Percentiles of the values of each run. Between two values, a percentile is in proportion to its
-/// rank (Hyndman and Fan 1996, definition 7).
+/// Percentiles of the values of each run.
 #[derive(Debug, Copy, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Percentiles {
     /// The median.
@@ -264,6 +269,11 @@ pub struct LinkReport {
     pub load_bps: Estimate,
     /// Time average of the backlog, the packet in service included, packets.
     pub queue_mean_packets: Estimate,
+    /// Percentiles of the times that packets were in the queue, from when they came in the measured
+    /// time to when their last bit left, seconds, within 0.8 %, if the scenario measures them.
+    /// Dropped packets don't count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_delay_percentiles_s: Option<Percentiles>,
     /// Packets offered.
     pub packets: Estimate,
     /// Packets dropped, for whatever reason.

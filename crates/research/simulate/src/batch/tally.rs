@@ -33,10 +33,13 @@ struct FlowTally {
     subflows: Vec<SubflowTally>,
 }
 
+/// How much is measured of a subflow.
+const VALUES: usize = 11;
+
 /// A subflow's moments, in the order of [`values`].
 #[derive(Debug, Clone, Default)]
 struct SubflowTally {
-    values: [Moments; 8],
+    values: [Moments; VALUES],
     spans: Spans,
 }
 
@@ -75,6 +78,7 @@ struct LinkTally {
     utilisation: Moments,
     load: Moments,
     queue: Moments,
+    delays: [Moments; 3],
     packets: Moments,
     drops: Moments,
     drop_rate: Moments,
@@ -187,11 +191,12 @@ impl FlowTally {
 }
 
 /// What is measured of a subflow; its share is that of its flow's goodput.
-fn values(subflow: &SubflowResult, flow_bps: f64) -> [f64; 8] {
+fn values(subflow: &SubflowResult, flow_bps: f64) -> [f64; VALUES] {
     let seen = |count: u64| match subflow.is_opaque() {
         true => f64::NAN,
         false => count as f64,
     };
+    let [p50, p95, p99] = subflow.rtt_percentiles_s.unwrap_or([f64::NAN; 3]);
     [
         subflow.goodput_bps,
         subflow.goodput_bps / flow_bps,
@@ -201,11 +206,14 @@ fn values(subflow: &SubflowResult, flow_bps: f64) -> [f64; 8] {
         subflow.packets_sent as f64,
         subflow.packets_lost as f64,
         seen(subflow.timeouts),
+        p50,
+        p95,
+        p99,
     ]
 }
 
 impl SubflowTally {
-    fn add(&mut self, values: [f64; 8], spans: impl IntoIterator<Item = f64>) {
+    fn add(&mut self, values: [f64; VALUES], spans: impl IntoIterator<Item = f64>) {
         for (moments, value) in self.values.iter_mut().zip(values) {
             moments.add(value);
         }
@@ -222,6 +230,7 @@ impl SubflowTally {
             sent,
             lost,
             timeouts,
+            rtts @ ..,
         ] = self.values;
         let path = experiment.topology.paths.get(path);
         SubflowReport {
@@ -230,6 +239,7 @@ impl SubflowTally {
             share: share.estimate(),
             window_mean_packets: window.estimate(),
             rtt_mean_s: rtt.estimate(),
+            rtt_percentiles_s: percentiles(rtts),
             loss_events: always(loss_events),
             packets_sent: always(sent),
             packets_lost: always(lost),
@@ -357,9 +367,9 @@ impl GroupTally {
             completed: self.completed.estimate().filter(|_| finite),
             completion_s: self.completion.mean.estimate(),
             completion_max_s: self.completion.most.estimate(),
-            completion_percentiles_s: self.completion.percentiles(),
+            completion_percentiles_s: percentiles(self.completion.percentiles),
             slowdown: self.slowdown.mean.estimate(),
-            slowdown_percentiles: self.slowdown.percentiles(),
+            slowdown_percentiles: percentiles(self.slowdown.percentiles),
             spans: self.spans.report(experiment),
             subflows: paths
                 .map(|(path, tally)| tally.report(*path, experiment))
@@ -381,15 +391,16 @@ impl Spread {
             moments.add(or_nan(quantile(&sorted, share)));
         }
     }
+}
 
-    fn percentiles(&self) -> Option<Percentiles> {
-        let [p50, p95, p99] = self.percentiles.map(|moments| moments.estimate());
-        Some(Percentiles {
-            p50: p50?,
-            p95: p95?,
-            p99: p99?,
-        })
-    }
+/// The median, the 95th and the 99th percentile, if there is a value.
+fn percentiles(moments: [Moments; 3]) -> Option<Percentiles> {
+    let [p50, p95, p99] = moments.map(|moments| moments.estimate());
+    Some(Percentiles {
+        p50: p50?,
+        p95: p95?,
+        p99: p99?,
+    })
 }
 
 impl LinkTally {
@@ -398,6 +409,10 @@ impl LinkTally {
         self.utilisation.add(link.utilisation);
         self.load.add(link.load_bps);
         self.queue.add(link.queue_mean_packets);
+        let delays = link.queue_delay_percentiles_s.into_iter().flatten();
+        for (moments, delay) in self.delays.iter_mut().zip(delays) {
+            moments.add(delay);
+        }
         self.packets.add(packets);
         self.drops.add(drops);
         self.drop_rate.add(drops / packets);
@@ -410,6 +425,7 @@ impl LinkTally {
             utilisation: always(self.utilisation),
             load_bps: always(self.load),
             queue_mean_packets: always(self.queue),
+            queue_delay_percentiles_s: percentiles(self.delays),
             packets: always(self.packets),
             drops: always(self.drops),
             drop_rate: self.drop_rate.estimate(),

@@ -99,6 +99,7 @@ fn experiment(pairs: usize) -> Experiment {
             }],
             interval: Duration::from_millis(500),
             series: Vec::new(),
+            percentiles: Default::default(),
         },
     }
 }
@@ -120,6 +121,7 @@ fn made_up(experiment: &Experiment, seed: u64) -> RunResult {
                 } else {
                     0.01 * number(f, path + 3)
                 },
+                rtt_percentiles_s: Some([1.0, 2.0, 3.0].map(|n| n * 0.01 * number(f, path + 3))),
                 loss_events: number(f, path + 4) as u64,
                 packets_sent: 100,
                 packets_lost: number(f, path + 5) as u64,
@@ -156,6 +158,7 @@ fn made_up(experiment: &Experiment, seed: u64) -> RunResult {
                 utilisation: 0.05 * number(l, 1),
                 load_bps: 1e6 * number(l, 2),
                 queue_mean_packets: number(l, 3),
+                queue_delay_percentiles_s: None,
                 packets_offered: 1000,
                 packets_dropped: number(l, 4) as u64,
                 packets_marked: 0,

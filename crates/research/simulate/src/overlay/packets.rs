@@ -386,6 +386,7 @@ fn connections(
             spans: Vec::new(),
             interval: duration,
             series: Vec::new(),
+            percentiles: Default::default(),
         },
     }
 }

@@ -18,6 +18,7 @@ use super::source::{Egress, Source, Subflow};
 use super::view::Parts;
 use crate::draw::draw;
 use crate::events::mix;
+use crate::histogram::Durations;
 
 /// Links of a path in one direction.
 const MAX_HOPS: usize = 254;
@@ -87,10 +88,11 @@ impl Simulation {
             for path in 0..flow.paths.len() {
                 let lifetime = flow.lifetimes.get(path).copied().unwrap_or_default();
                 let number = subflows.len() as u64;
-                subflows.push(
-                    subflow(flow, (index, number, lifetime), seed, &mut network)
-                        .map_err(in_link)?,
-                );
+                let subflow = subflow(flow, (index, number, lifetime), seed, &mut network);
+                subflows.push(Subflow {
+                    rtts: Durations::of_rtts(&experiment.measure),
+                    ..subflow.map_err(in_link)?
+                });
             }
             let range = first..subflows.len() as u32;
             let stream = mix(index as u64 ^ 0x7265_6c61_7973);
@@ -174,6 +176,7 @@ fn subflow(
         lifetime,
         source: source as u32,
         meter: Meter::new(),
+        rtts: None,
         timer: Time::MAX,
         marks: 0,
         abandoned: 0,

@@ -19,6 +19,7 @@ mod view;
 #[cfg(test)]
 mod tests;
 
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ use manyway_scenario::Flow;
 use manyway_units::Time;
 use rand::RngExt;
 
+use crate::trace::{Observer, Tap};
 use event_queue::{Stage, Timers, Transit, time_of};
 use network::Network;
 use receiver::Reaction;
@@ -68,12 +70,39 @@ impl Simulation {
         let mut complete = true;
         while self.step(self.end) {
             progress(self.now.as_secs_f64() / self.end.as_secs_f64().max(1e-9));
-            if stop.load(Ordering::Relaxed) {
+            let failed = self
+                .network
+                .tap
+                .as_ref()
+                .is_some_and(|tap| tap.has_failed());
+            if failed || stop.load(Ordering::Relaxed) {
                 complete = false;
                 break;
             }
         }
         self.result(complete)
+    }
+
+    /// [`Simulation::run_with`], telling `observer` what happens to each packet.
+    ///
+    /// # Errors
+    /// What keeps the observer from writing.
+    pub fn run_observed(
+        &mut self,
+        stop: &AtomicBool,
+        progress: impl FnMut(f64),
+        observer: Box<dyn Observer>,
+    ) -> io::Result<RunResult> {
+        let tap = self.network.tap.take().map(|tap| *tap);
+        let links = self.network.links.len();
+        self.network.tap = Some(Box::new(Tap::observed(tap, links, observer)));
+        let result = self.run_with(stop, progress);
+        let now = self.now;
+        self.network
+            .tap
+            .as_mut()
+            .map_or(Ok(()), |tap| tap.end(now))?;
+        Ok(result)
     }
 
     /// The clock.
@@ -152,7 +181,7 @@ impl Simulation {
     fn on_returned(&mut self, item: Transit) {
         let subflow = &mut self.subflows[item.subflow as usize];
         let record = self.network.record(item.number);
-        let largest = record.ranges.first().map_or(0, |range| *range.end());
+        let largest = record.largest().unwrap_or(0);
         let ack = AckInfo {
             largest,
             ranges: &record.ranges,
@@ -197,7 +226,11 @@ impl Simulation {
             return;
         };
         if !self.outcome.acked.is_empty() {
-            subflow.meter.rtt(sender.rtt().latest_nanos());
+            let rtt = sender.rtt().latest_nanos();
+            subflow.meter.rtt(rtt);
+            if let Some(rtts) = &mut subflow.rtts {
+                rtts.add(self.now, rtt);
+            }
         }
         let window = self.sources[subflow.source as usize]
             .controller
@@ -561,7 +594,7 @@ impl Simulation {
         RunResult {
             seed: self.seed,
             flows: self.recorder.flows(&self.flows, &parts),
-            links: self.recorder.links(),
+            links: self.recorder.links(self.network.tap.as_deref()),
             series: self.recorder.series(&self.flows),
             complete,
         }

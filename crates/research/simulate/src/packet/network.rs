@@ -9,6 +9,7 @@ use manyway_units::Time;
 use super::event_queue::{EventQueue, FifoId, Stage, Transit};
 use super::receiver::AckRecord;
 use crate::events::mix;
+use crate::trace::{Came, Tap};
 
 /// Everything between senders and receivers.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(super) struct Network {
     records: Records,
     /// By link, of those whose queue decides about packets when they leave it.
     late: Vec<Option<Late>>,
+    /// Who wants to know what happens at the links.
+    pub(super) tap: Option<Box<Tap>>,
 }
 
 /// A link whose queue decides about packets when they leave it.
@@ -125,6 +128,7 @@ impl Network {
             egress,
             under_way,
             late: Vec::new(),
+            tap: Tap::measuring(experiment).map(Box::new),
         };
         network.add_paths(experiment);
         let links = experiment.topology.links.iter();
@@ -193,12 +197,35 @@ impl Network {
             flow: 2 * item.subflow,
             class: path.class,
         };
-        match self.links[link as usize].offer(item.at, packet) {
+        let verdict = self.links[link as usize].offer(item.at, packet);
+        if self.tap.is_some() {
+            self.tell(link, &item, packet, verdict);
+        }
+        match verdict {
             Verdict::Delivered {
                 arrives, marked, ..
             } => self.forwarded(link, item, arrives, marked),
             Verdict::Queued(ticket) => self.hold(link, ticket, item),
             Verdict::Dropped(_) => {}
+        }
+    }
+
+    /// Tells the tap of a packet that was offered to a link.
+    #[cold]
+    fn tell(&mut self, link: u32, item: &Transit, packet: Packet, verdict: Verdict) {
+        let number = match item.stage() {
+            Stage::Backward => self.records.get(item.number).largest(),
+            _ => Some(item.number),
+        };
+        let busy_until = self.links[link as usize].busy_until();
+        if let Some(tap) = &mut self.tap {
+            let came = Came {
+                at: item.at,
+                packet,
+                number,
+                marked: item.is_marked(),
+            };
+            tap.offered(link as usize, came, verdict, busy_until);
         }
     }
 
@@ -242,6 +269,9 @@ impl Network {
             let Some(item) = late.and_then(|late| late.held.take(ticket)) else {
                 continue;
             };
+            if let Some(tap) = &mut self.tap {
+                tap.decided(index, ticket, now, verdict, self.links[index].busy_until());
+            }
             match (verdict, item.stage()) {
                 (
                     Verdict::Delivered {
@@ -290,7 +320,11 @@ impl Network {
             flow: 2 * item.subflow + 1,
             class: path.class,
         };
-        match self.links[link as usize].offer(item.at, packet) {
+        let verdict = self.links[link as usize].offer(item.at, packet);
+        if self.tap.is_some() {
+            self.tell(link, &item, packet, verdict);
+        }
+        match verdict {
             Verdict::Delivered { arrives, .. } => self.returned(Some(link), item, arrives),
             Verdict::Queued(ticket) => self.hold(link, ticket, item),
             Verdict::Dropped(_) => self.records.release(item.number),

@@ -21,6 +21,13 @@ pub(super) struct AckRecord {
     pub(super) marks: u64,
 }
 
+impl AckRecord {
+    /// The largest number that it acknowledges.
+    pub(super) fn largest(&self) -> Option<u64> {
+        self.ranges.first().map(|range| *range.end())
+    }
+}
+
 /// What a receiver does with a packet.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub(super) enum Reaction {

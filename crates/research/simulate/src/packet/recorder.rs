@@ -8,6 +8,8 @@ use manyway_units::Time;
 use super::meter::Tally;
 use super::result::{FlowResult, LinkResult, Series, SubflowResult, TransferResult};
 use crate::alone::Alone;
+use crate::histogram::Durations;
+use crate::trace::Tap;
 
 /// What a level shows the recorder. Subflows are numbered over all flows, in the experiment's
 /// order.
@@ -23,6 +25,10 @@ pub(crate) trait View {
 
     /// A subflow's counters as of `now`.
     fn read(&mut self, subflow: usize, now: Time) -> (Tally, SenderStats);
+
+    /// The median, the 95th and the 99th percentile of a subflow's round-trip times in the measured
+    /// time, seconds, if they are measured.
+    fn rtts(&self, subflow: usize) -> Option<[f64; 3]>;
 
     /// A subflow's state as of `at`.
     fn sample(&mut self, subflow: usize, at: Time) -> SubflowView;
@@ -249,7 +255,7 @@ impl Recorder {
     }
 
     pub(crate) fn flows(&self, flows: &[Flow], view: &impl View) -> Vec<FlowResult> {
-        let mut records = self.subflows.iter();
+        let mut records = self.subflows.iter().enumerate();
         let results = flows.iter().enumerate().map(|(index, flow)| {
             let known = view.flow(index);
             let payload = f64::from(known.unit) * 8.0;
@@ -271,23 +277,28 @@ impl Recorder {
                 }
             });
             let mut carried_bps = 0.0;
-            let subflows = flow.paths.iter().zip(&mut records).map(|(&path, record)| {
-                let (tally, stats) = record.difference();
-                carried_bps += per_second(tally.delivered as f64 * payload, measured);
-                SubflowResult {
-                    path: self.path_names[path].clone(),
-                    goodput_bps: per_second(tally.delivered as f64 * payload, active),
-                    spans_bps: self.spans(record, payload),
-                    window_mean_packets: tally.mean_window(),
-                    rtt_mean_s: tally.mean_rtt(),
-                    loss_events: stats.loss_events,
-                    packets_sent: stats.packets_sent,
-                    packets_lost: stats.packets_lost,
-                    timeouts: stats.timeouts,
-                    openings: tally.openings,
-                    open_s: tally.active as f64 * 1e-9,
-                }
-            });
+            let subflows = flow
+                .paths
+                .iter()
+                .zip(&mut records)
+                .map(|(&path, (number, record))| {
+                    let (tally, stats) = record.difference();
+                    carried_bps += per_second(tally.delivered as f64 * payload, measured);
+                    SubflowResult {
+                        path: self.path_names[path].clone(),
+                        goodput_bps: per_second(tally.delivered as f64 * payload, active),
+                        spans_bps: self.spans(record, payload),
+                        window_mean_packets: tally.mean_window(),
+                        rtt_mean_s: tally.mean_rtt(),
+                        rtt_percentiles_s: view.rtts(number),
+                        loss_events: stats.loss_events,
+                        packets_sent: stats.packets_sent,
+                        packets_lost: stats.packets_lost,
+                        timeouts: stats.timeouts,
+                        openings: tally.openings,
+                        open_s: tally.active as f64 * 1e-9,
+                    }
+                });
             let subflows: Vec<SubflowResult> = subflows.collect();
             FlowResult {
                 name: flow.name.clone(),
@@ -312,10 +323,17 @@ impl Recorder {
         rates.collect()
     }
 
-    pub(crate) fn links(&self) -> Vec<LinkResult> {
+    /// Number of links of the topology.
+    pub(crate) fn links_count(&self) -> usize {
+        self.link_names.len()
+    }
+
+    pub(crate) fn links(&self, tap: Option<&Tap>) -> Vec<LinkResult> {
         let seconds = self.until.since(self.from).as_secs_f64();
-        let records = self.links.iter().zip(&self.link_names);
-        let results = records.map(|(LinkRecord { begin, end }, name)| {
+        let delays = tap.map_or(&[][..], Tap::delays).iter().map(Some);
+        let delays = delays.chain(std::iter::repeat(None));
+        let records = self.links.iter().zip(&self.link_names).zip(delays);
+        let results = records.map(|((LinkRecord { begin, end }, name), delays)| {
             let (before, after) = (&begin.stats, &end.stats);
             let carried = (end.carried - begin.carried) as f64 * 8.0;
             let waited = after.sojourn.saturating_sub(before.sojourn);
@@ -325,6 +343,7 @@ impl Recorder {
                 utilisation: per_second(busy.as_secs_f64(), seconds),
                 load_bps: per_second(carried, seconds),
                 queue_mean_packets: per_second(waited.as_secs_f64(), seconds),
+                queue_delay_percentiles_s: delays.map(Durations::percentiles),
                 packets_offered: after.offered - before.offered,
                 packets_dropped: after.dropped() - before.dropped(),
                 packets_marked: after.marked - before.marked,

@@ -71,6 +71,9 @@ pub struct SubflowResult {
     pub window_mean_packets: f64,
     /// Mean of the round-trip time samples, seconds; NaN if there was none.
     pub rtt_mean_s: f64,
+    /// The median, the 95th and the 99th percentile of the round-trip time samples, seconds, if
+    /// they were measured; NaN if there was none.
+    pub rtt_percentiles_s: Option<[f64; 3]>,
     /// Window cuts by loss or marks.
     pub loss_events: u64,
     /// Packets sent.
@@ -104,6 +107,10 @@ pub struct LinkResult {
     pub load_bps: f64,
     /// Time average of the backlog, the packet in service included, packets.
     pub queue_mean_packets: f64,
+    /// The median, the 95th and the 99th percentile of the times that packets were in the queue,
+    /// from when they came to when their last bit left, seconds, if they were measured; NaN if
+    /// there was no packet. Dropped packets don't count.
+    pub queue_delay_percentiles_s: Option<[f64; 3]>,
     /// Packets offered.
     pub packets_offered: u64,
     /// Packets dropped, for whatever reason.

@@ -17,6 +17,7 @@ use super::meter::Meter;
 use super::receiver::Receiver;
 use super::recorder::Transfer;
 use crate::draw::{Drawn, Repeats};
+use crate::histogram::Durations;
 
 /// More packets than anybody sends.
 const ENDLESS: u64 = u64::MAX / 2;
@@ -94,6 +95,8 @@ pub(super) struct Subflow {
     pub(super) lifetime: Lifetime,
     pub(super) source: u32,
     pub(super) meter: Meter,
+    /// Its round-trip times, if their percentiles are measured.
+    pub(super) rtts: Option<Box<Durations>>,
     /// The earliest event that is scheduled for it.
     pub(super) timer: Time,
     pub(super) marks: u64,

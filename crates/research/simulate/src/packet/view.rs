@@ -45,6 +45,11 @@ impl View for Parts<'_> {
         (subflow.meter.read(now), stats)
     }
 
+    fn rtts(&self, subflow: usize) -> Option<[f64; 3]> {
+        let rtts = self.subflows[subflow].rtts.as_ref();
+        rtts.map(|rtts| rtts.percentiles())
+    }
+
     fn sample(&mut self, subflow: usize, at: Time) -> SubflowView {
         let subflow = &mut self.subflows[subflow];
         let delivered = subflow.meter.read(at).delivered;

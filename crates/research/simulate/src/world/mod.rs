@@ -15,6 +15,7 @@ use manyway_units::Time;
 use rand_pcg::Pcg64Mcg;
 
 use crate::events::{Events, mix};
+use crate::trace::{Came, Tap};
 use route::RouteState;
 pub use route::{Impairments, Route, RouteStats};
 
@@ -127,6 +128,17 @@ pub struct World<H> {
     capture_limit: usize,
     stats: WorldStats,
     trace: u64,
+    tap: Option<Box<Tapped>>,
+}
+
+/// A tap, and what it has to know of datagrams.
+#[derive(Debug)]
+struct Tapped {
+    tap: Tap,
+    /// By route: twice the number of its subflow, plus one on the way back.
+    flows: HashMap<usize, u32>,
+    /// A datagram's number.
+    number: fn(&[u8]) -> Option<u64>,
 }
 
 #[derive(Debug)]
@@ -207,6 +219,7 @@ impl<H: Host> World<H> {
             capture_limit: 0,
             stats: WorldStats::default(),
             trace: mix(seed),
+            tap: None,
         }
     }
 
@@ -269,6 +282,32 @@ impl<H: Host> World<H> {
         let seed = mix(self.seed ^ mix(self.routes.len() as u64 + 1));
         self.route_of.insert((from, to), self.routes.len());
         self.routes.push(RouteState::new(from, to, route, seed));
+    }
+
+    /// Has a tap hear of the datagrams on these routes, as packets of so many flows; `number` reads
+    /// a datagram's number.
+    pub(crate) fn set_tap(
+        &mut self,
+        tap: Tap,
+        routes: &[((SocketAddr, SocketAddr), u32)],
+        number: fn(&[u8]) -> Option<u64>,
+    ) {
+        let flows = routes.iter().filter_map(|(ends, flow)| {
+            let route = self.route_of.get(ends)?;
+            Some((*route, *flow))
+        });
+        let flows = flows.collect();
+        self.tap = Some(Box::new(Tapped { tap, flows, number }));
+    }
+
+    /// The tap.
+    pub(crate) fn tap(&self) -> Option<&Tap> {
+        self.tap.as_ref().map(|tapped| &tapped.tap)
+    }
+
+    /// The tap, which hears of nothing more.
+    pub(crate) fn take_tap(&mut self) -> Option<Tap> {
+        self.tap.take().map(|tapped| tapped.tap)
     }
 
     /// Changes how large packets may be on a route, in bytes with IPv4 and UDP headers.
@@ -525,6 +564,18 @@ impl<H: Host> World<H> {
         };
         let LinkId(link) = *link;
         let verdict = self.links[link].offer(self.now, load);
+        let busy_until = self.links[link].busy_until();
+        if let Some(tapped) = &mut self.tap
+            && let Some(&flow) = tapped.flows.get(&packet.route)
+        {
+            let came = Came {
+                at: self.now,
+                packet: Load { flow, ..load },
+                number: (tapped.number)(&packet.data),
+                marked: packet.marked,
+            };
+            tapped.tap.offered(link, came, verdict, busy_until);
+        }
         let Verdict::Queued(ticket) = verdict else {
             return self.pass_on(index, origin, verdict);
         };
@@ -559,6 +610,14 @@ impl<H: Host> World<H> {
     fn decide(&mut self, link: usize) {
         while let Some((ticket, verdict)) = self.links[link].decide(self.now) {
             if let Some(index) = self.held[link].take(ticket) {
+                if let Some(tapped) = &mut self.tap
+                    && tapped.flows.contains_key(&self.packets[index].route)
+                {
+                    let busy_until = self.links[link].busy_until();
+                    tapped
+                        .tap
+                        .decided(link, ticket, self.now, verdict, busy_until);
+                }
                 let origin = self.packets[index].route as u64;
                 self.pass_on(index, origin, verdict);
             }

@@ -1,6 +1,7 @@
 //! The packet level's results for people: tables of flows, groups, spans, links, and of a sweep's
 //! points. This module chooses what is shown and how it is rounded; it computes no result.
 
+mod percentiles;
 mod styles;
 mod sweep;
 mod transfers;
@@ -86,6 +87,9 @@ fn point(measured: &Measured) -> String {
     let groups = measured.groups.iter().map(|group| (Vec::new(), group));
     text.push_str(&transfers::table(Vec::new(), groups));
     text.push_str(&spans(measured));
+    let groups = measured.groups.iter().map(|group| (Vec::new(), group));
+    let shown = measured.links.iter().map(|link| (Vec::new(), link));
+    text.push_str(&percentiles::tables(&[], groups, shown));
     if measured.flows.len() > 1 {
         let jain = Style::plain([1.0], 3).write(measured.jain);
         let n = measured.flows.len();

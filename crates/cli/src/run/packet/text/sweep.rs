@@ -6,7 +6,7 @@ use manyway_report::{Column, Table};
 use manyway_simulate::batch::{GroupReport, PointReport};
 
 use super::styles::{Transfers, means, noted};
-use super::{flows_of, transfers};
+use super::{flows_of, percentiles, transfers};
 use crate::run::number::Style;
 
 /// Number of groups, and of links, that have columns.
@@ -15,7 +15,7 @@ const COLUMNS: usize = 4;
 /// A row for each of the `points`; each should have `repeat` runs.
 pub(super) fn sweep(points: &[PointReport], repeat: u32) -> String {
     let sweep = Sweep::of(points);
-    sweep.overview(repeat) + &sweep.transfers() + &sweep.spans()
+    sweep.overview(repeat) + &sweep.transfers() + &sweep.spans() + &sweep.percentiles()
 }
 
 struct Sweep<'a> {
@@ -128,6 +128,19 @@ impl<'a> Sweep<'a> {
             groups.map(|group| (self.settings(point), group))
         });
         transfers::table(self.setting_columns(), rows)
+    }
+
+    fn percentiles(&self) -> String {
+        let groups = self.points.iter().flat_map(|point| {
+            let groups = self.groups.iter().filter_map(|group| group.at(point));
+            groups.map(|group| (self.settings(point), group))
+        });
+        let links = self.points.iter().flat_map(|point| {
+            let links = point.measured.links.iter();
+            let shown = links.filter(|link| self.links.contains(&&link.name[..]));
+            shown.map(|link| (self.settings(point), link))
+        });
+        percentiles::tables(&self.setting_columns(), groups, links)
     }
 
     /// The shown groups at all points.

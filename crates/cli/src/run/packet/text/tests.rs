@@ -32,6 +32,7 @@ impl Sample {
             share: Some(self.estimate(share)),
             window_mean_packets: Some(self.estimate(mbps * 4.25)),
             rtt_mean_s: (mbps > 0.0).then_some(self.estimate(0.0525)),
+            rtt_percentiles_s: None,
             loss_events: self.estimate(lost),
             packets_sent: self.estimate(1e5),
             packets_lost: self.estimate(lost),
@@ -99,6 +100,7 @@ impl Sample {
             utilisation: self.within(0.9921, 0.01 / 20.0),
             load_bps: self.within(59.526e6, 6e5 / 20.0),
             queue_mean_packets: self.estimate(62.73),
+            queue_delay_percentiles_s: None,
             packets: self.estimate(5e5),
             drops: self.estimate(drops),
             drop_rate: Some(self.estimate(drops / 5e5)),
@@ -205,6 +207,23 @@ fn spans_transfers_and_marks_have_columns() {
     );
     let sweep = OFTEN.sweep([("lia", OFTEN.many()), ("balia", measured)]);
     insta::assert_snapshot!("sweep", summary(&sweep));
+}
+
+#[test]
+fn percentiles_have_tables() {
+    let mut measured = ONCE.few();
+    let rtts = ONCE.percentiles([0.0501, 0.0612, 0.1834]);
+    let subflows = measured
+        .groups
+        .iter_mut()
+        .flat_map(|group| &mut group.subflows);
+    subflows.for_each(|subflow| subflow.rtt_percentiles_s = Some(rtts));
+    let delays = ONCE.percentiles([0.0021, 0.0142, 0.0153]);
+    measured.links[1].queue_delay_percentiles_s = Some(delays);
+    insta::assert_snapshot!(
+        "percentiles",
+        summary(&ONCE.report(Results::Point(measured)))
+    );
 }
 
 #[test]

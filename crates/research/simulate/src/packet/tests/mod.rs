@@ -103,6 +103,7 @@ fn experiment(topology: Topology, flows: Vec<Flow>, seconds: u64) -> Experiment 
             spans: Vec::new(),
             interval: 100 * MS,
             series: Vec::new(),
+            percentiles: Default::default(),
         },
     }
 }

@@ -7,7 +7,7 @@ use manyway_network::LinkConfig;
 use manyway_scenario::{Experiment, Flow};
 use manyway_session::{Config, Secrets};
 use manyway_units::Time;
-use manyway_wire::{DATA_HEADER_LEN, Frame, StreamId, TAG_LEN};
+use manyway_wire::{DATA_HEADER_LEN, DataHeader, Frame, StreamId, TAG_LEN};
 use rand::SeedableRng;
 use rand::rngs::ChaCha20Rng;
 
@@ -16,6 +16,7 @@ use super::registry::Registry;
 use super::{Simulation, StackError};
 use crate::draw::{Drawn, draw};
 use crate::events::mix;
+use crate::histogram::Durations;
 use crate::packet::SimulationError;
 use crate::packet::build::check;
 use crate::packet::recorder::Recorder;
@@ -24,6 +25,7 @@ use crate::stack::host::SessionHost;
 use crate::stack::node::Node;
 use crate::stack::relay::RelayHost;
 use crate::stack::traffic::{FileTraffic, Pace, Source, TrafficConfig};
+use crate::trace::Tap;
 use crate::{LinkId, Route, World};
 
 /// What has to be done to flows, in order of time.
@@ -79,6 +81,7 @@ impl Simulation {
             addresses: 0,
             subflows: Vec::new(),
             actions: Vec::new(),
+            routes: Vec::new(),
         };
         for link in &experiment.topology.links {
             let link = builder.link(&link.name, &link.config)?;
@@ -89,6 +92,9 @@ impl Simulation {
         for ((index, flow), drawn) in experiment.flows.iter().enumerate().zip(drawn) {
             flows.push(builder.flow(index, flow, drawn)?);
         }
+        if let Some(tap) = Tap::measuring(experiment) {
+            builder.world.set_tap(tap, &builder.routes, number);
+        }
         Ok(Self {
             seed,
             end: Time::ZERO + experiment.duration,
@@ -96,6 +102,7 @@ impl Simulation {
             agenda: Agenda::new(builder.actions),
             flows,
             subflows: builder.subflows,
+            routes: builder.routes,
             scenario: experiment.flows.clone(),
             recorder: Recorder::new(experiment),
         })
@@ -112,6 +119,9 @@ struct Builder<'a> {
     addresses: u32,
     subflows: Vec<Subflow>,
     actions: Vec<(Time, Action)>,
+    /// The ends of the routes over links: twice the number of the subflow, plus one on the way
+    /// back.
+    routes: Vec<((SocketAddr, SocketAddr), u32)>,
 }
 
 impl Builder<'_> {
@@ -201,7 +211,8 @@ impl Builder<'_> {
                     Way::Direct(near, self.world.add_socket(client, near))
                 }
             };
-            self.subflows.push(Subflow::new(index, name, way));
+            let rtts = Durations::of_rtts(&self.experiment.measure);
+            self.subflows.push(Subflow::new(index, name, way, rtts));
         }
         if let Some(stop) = flow.stop {
             self.actions.push((stop, Action::Stop(index)));
@@ -240,6 +251,9 @@ impl Builder<'_> {
         };
         self.world.add_route(near, far, there);
         self.world.add_route(far, near, back);
+        let number = 2 * self.subflows.len() as u32;
+        self.routes.push(((near, far), number));
+        self.routes.push(((far, near), number + 1));
         Ok(())
     }
 
@@ -256,6 +270,12 @@ impl Builder<'_> {
         self.world.add_route(far, at, Route::default());
         Ok(at)
     }
+}
+
+/// The low 32 bits of a sealed packet's number.
+pub(super) fn number(datagram: &[u8]) -> Option<u64> {
+    let header = DataHeader::decode(datagram).ok()?;
+    Some(header.pn_low.into())
 }
 
 /// What both ends of a flow's connection run with; everything else is a session's default.

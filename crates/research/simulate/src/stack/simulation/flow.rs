@@ -12,6 +12,7 @@ use manyway_units::Time;
 
 use super::StackError;
 use super::registry::Registry;
+use crate::histogram::Durations;
 use crate::packet::meter::{Meter, Tally};
 use crate::packet::recorder::{FlowView, SubflowView, Transfer, View};
 use crate::stack::node::Node;
@@ -82,6 +83,8 @@ pub(super) struct Subflow {
     /// Its socket is gone for good.
     left: bool,
     meter: Meter,
+    /// Its round-trip times, if their percentiles are measured.
+    rtts: Option<Box<Durations>>,
     stats: SenderStats,
     /// Smoothed, seconds; NaN while it isn't there.
     rtt: f64,
@@ -303,13 +306,14 @@ fn share_out(read: u64, subflows: &mut [Subflow]) {
 }
 
 impl Subflow {
-    pub(super) fn new(flow: usize, path: String, way: Way) -> Self {
+    pub(super) fn new(flow: usize, path: String, way: Way, rtts: Option<Box<Durations>>) -> Self {
         Self {
             flow,
             path,
             way,
             left: false,
             meter: Meter::new(),
+            rtts,
             stats: SenderStats::default(),
             rtt: f64::NAN,
             arrived: 0,
@@ -334,7 +338,11 @@ impl Subflow {
             self.meter.window(now, path.window);
         }
         self.rtt = path.rtt.as_secs_f64();
-        self.meter.rtt(path.rtt.as_nanos() as u64);
+        let rtt = path.rtt.as_nanos() as u64;
+        self.meter.rtt(rtt);
+        if let Some(rtts) = &mut self.rtts {
+            rtts.add(now, rtt);
+        }
     }
 
     fn end(&mut self, at: Time) {
@@ -374,6 +382,11 @@ impl View for Parts<'_> {
     fn read(&mut self, subflow: usize, now: Time) -> (Tally, SenderStats) {
         let subflow = &mut self.subflows[subflow];
         (subflow.meter.read(now), subflow.stats)
+    }
+
+    fn rtts(&self, subflow: usize) -> Option<[f64; 3]> {
+        let rtts = self.subflows[subflow].rtts.as_ref();
+        rtts.map(|rtts| rtts.percentiles())
     }
 
     fn sample(&mut self, subflow: usize, at: Time) -> SubflowView {

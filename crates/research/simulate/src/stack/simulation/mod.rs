@@ -10,6 +10,7 @@ mod build;
 mod flow;
 mod registry;
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use super::node::Node;
 use crate::World;
 use crate::packet::recorder::Recorder;
 use crate::packet::{RunResult, SimulationError};
+use crate::trace::{ObservedError, Observer, Tap};
 use build::{Action, Agenda};
 use flow::{Parts, Running, Subflow};
 
@@ -37,6 +39,9 @@ pub struct Simulation {
     agenda: Agenda,
     flows: Vec<Running>,
     subflows: Vec<Subflow>,
+    /// The ends of the routes over links: twice the number of the subflow, plus one on the way
+    /// back.
+    routes: Vec<((SocketAddr, SocketAddr), u32)>,
     scenario: Vec<manyway_scenario::Flow>,
     recorder: Recorder,
 }
@@ -105,7 +110,8 @@ impl Simulation {
         self.attend()?;
         while self.world.now() < self.end {
             progress(self.world.now().as_secs_f64() / self.end.as_secs_f64());
-            if stop.load(Ordering::Relaxed) {
+            let failed = self.world.tap().is_some_and(Tap::has_failed);
+            if failed || stop.load(Ordering::Relaxed) {
                 complete = false;
                 break;
             }
@@ -115,6 +121,27 @@ impl Simulation {
             self.attend()?;
         }
         Ok(self.result(complete))
+    }
+
+    /// [`Simulation::run_with`], telling `observer` what happens to each packet.
+    ///
+    /// # Errors
+    /// As of [`Simulation::run`], and what keeps the observer from writing.
+    pub fn run_observed(
+        &mut self,
+        stop: &AtomicBool,
+        progress: impl FnMut(f64),
+        observer: Box<dyn Observer>,
+    ) -> Result<RunResult, ObservedError<StackError>> {
+        let tap = Tap::observed(self.world.take_tap(), self.recorder.links_count(), observer);
+        self.world.set_tap(tap, &self.routes, build::number);
+        let result = self.run_with(stop, progress).map_err(ObservedError::Run)?;
+        let now = self.world.now();
+        match self.world.take_tap() {
+            Some(mut tap) => tap.end(now).map_err(ObservedError::Write)?,
+            None => {}
+        }
+        Ok(result)
     }
 
     /// A hash over every datagram sent and received and its time: equal for equal runs.
@@ -174,7 +201,7 @@ impl Simulation {
         RunResult {
             seed: self.seed,
             flows: self.recorder.flows(&self.scenario, &parts),
-            links: self.recorder.links(),
+            links: self.recorder.links(self.world.tap()),
             series: self.recorder.series(&self.scenario),
             complete,
         }

@@ -114,6 +114,7 @@ pub(crate) fn experiment(
             spans: Vec::new(),
             interval: seconds(0.1),
             series: Vec::new(),
+            percentiles: Default::default(),
         },
     }
 }
