@@ -239,6 +239,12 @@ pub trait Controller: Send + Debug {
         let _ = packet;
     }
 
+    /// So many packets came marked Congestion Experienced, whether that is a loss event or not;
+    /// comes before [`Controller::on_ecn`] and [`Controller::on_ack`].
+    fn on_marked(&mut self, slot: Slot, packets: f64) {
+        let _ = (slot, packets);
+    }
+
     /// Packets came marked Congestion Experienced: a loss event in which nothing was lost.
     fn on_ecn(&mut self, loss: &Loss) {
         self.on_loss(loss);
@@ -318,6 +324,9 @@ impl<C: Controller + ?Sized> Controller for Box<C> {
     }
     fn on_packet_lost(&mut self, packet: &LostPacket) {
         (**self).on_packet_lost(packet);
+    }
+    fn on_marked(&mut self, slot: Slot, packets: f64) {
+        (**self).on_marked(slot, packets);
     }
     fn on_ecn(&mut self, loss: &Loss) {
         (**self).on_ecn(loss);

@@ -147,6 +147,29 @@ pub trait Law: Send + Debug {
     fn on_lost(&mut self, r: usize) {
         let _ = r;
     }
+    /// `packets` of path `r` came marked Congestion Experienced; comes before the
+    /// [`on_acked`](Self::on_acked) that counts them.
+    #[inline]
+    fn on_marked(&mut self, r: usize, packets: f64) {
+        let _ = (r, packets);
+    }
+    /// Path `r` has a loss event by marks alone; comes before [`decrease`](Self::decrease) is
+    /// asked.
+    #[inline]
+    fn on_cut_by_marks(&mut self, r: usize) {
+        self.on_lost(r);
+    }
+    /// A round trip's worth of path `r`'s packets was acknowledged.
+    #[inline]
+    fn on_round_end(&mut self, r: usize) {
+        let _ = r;
+    }
+    /// Whether packets that weren't marked let the window grow also in the round trip after a cut
+    /// by marks, and those that were marked never do.
+    #[inline]
+    fn grows_between_marks(&self) -> bool {
+        false
+    }
     /// Path `r`'s last loss event was none: its packets came late.
     #[inline]
     fn on_spurious_loss(&mut self, r: usize) {

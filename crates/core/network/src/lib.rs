@@ -29,7 +29,7 @@ pub use link::Link;
 pub use loss::Loss;
 pub use packet::{DropReason, Packet, Ticket, Verdict};
 pub use policer::Policer;
-pub use queue::{CLASSES, CoDel, Drr, FqCoDel, Limit, Pie, Priority, Queue, Red};
+pub use queue::{CLASSES, CoDel, Drr, DualPi2, FqCoDel, Limit, Pie, Priority, Queue, Red};
 pub use stats::LinkStats;
 pub use timetable::{Change, Timetable};
 pub use topology::{InvalidTopology, NamedLink, Part, PathSpec, Topology};

@@ -9,6 +9,9 @@ pub struct Packet {
     pub bytes: u32,
     /// Whether it is ECN-capable: a queue may mark it rather than drop it.
     pub ecn: bool,
+    /// Whether it is ECN-capable and an L4S packet (ECT(1), RFC 9331): its sender reacts to each
+    /// mark a little, and wants a short queue.
+    pub l4s: bool,
     /// Whose it is: queues that serve flows in turn tell them apart by this number.
     pub flow: u32,
     /// Its class, from 0, the lowest, to 7, for queues with priorities.
@@ -21,6 +24,7 @@ impl Packet {
         Self {
             bytes,
             ecn: false,
+            l4s: false,
             flow: 0,
             class: 0,
         }

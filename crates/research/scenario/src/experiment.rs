@@ -106,6 +106,8 @@ pub struct Flow {
     pub ack: AckPolicy,
     /// Packets are ECN-capable.
     pub ecn: bool,
+    /// Packets are ECN-capable L4S packets.
+    pub l4s: bool,
     /// The class of its packets and acknowledgements, for queues with priorities: 0, the lowest, to
     /// 7.
     pub class: u8,

@@ -12,7 +12,7 @@ use csv::Writer;
 use manyway_network::DropReason;
 use manyway_scenario::{Experiment, Point};
 use manyway_simulate::batch::Job;
-use manyway_simulate::trace::{Event, Observer, Owner, Pcapng, Seen, What, owners};
+use manyway_simulate::trace::{Ecn, Event, Observer, Owner, Pcapng, Seen, What, owners};
 use manyway_units::Time;
 use tempfile::TempPath;
 
@@ -282,9 +282,10 @@ fn words(what: What) -> (&'static str, &'static str) {
 
 /// The ECN field's name (RFC 3168).
 fn ecn(packet: &Seen) -> &'static str {
-    match (packet.marked, packet.ecn) {
-        (true, _) => "ce",
-        (false, true) => "ect0",
-        (false, false) => "",
+    match packet.ecn {
+        Ecn::Not => "",
+        Ecn::Ect0 => "ect0",
+        Ecn::Ect1 => "ect1",
+        Ecn::Ce => "ce",
     }
 }

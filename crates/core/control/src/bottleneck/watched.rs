@@ -199,6 +199,10 @@ impl<C: Controller> Controller for Watched<C> {
         self.inside.on_packet_lost(packet);
     }
 
+    fn on_marked(&mut self, slot: Slot, packets: f64) {
+        self.inside.on_marked(slot, packets);
+    }
+
     fn on_ecn(&mut self, loss: &Loss) {
         self.inside.on_ecn(loss);
         if let Some((log, interval)) = self.note_lost(loss) {

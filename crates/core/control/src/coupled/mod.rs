@@ -48,8 +48,11 @@ struct Member {
     /// `I_r` as last computed, good for `fresh` more acknowledgements.
     increase: f64,
     fresh: usize,
-    /// When the window was last cut.
+    /// When the window was last cut, and whether by marks alone.
     cut: Option<Time>,
+    by_marks: bool,
+    /// Packets of the next acknowledgement that came marked.
+    marked: f64,
     /// Window and slow start before that.
     before: Option<(f64, SlowStart)>,
 }
@@ -110,6 +113,30 @@ impl<L: Law> Coupled<L> {
     }
 }
 
+impl<L: Law> Coupled<L> {
+    /// A loss event, or one by marks alone.
+    fn cut(&mut self, loss: &Loss, by_marks: bool) {
+        let Some(member) = self.slots.get_mut(loss.slot) else {
+            return;
+        };
+        let at = member.at;
+        member.fresh = 0;
+        member.cut = Some(loss.now);
+        member.by_marks = by_marks;
+        member.before = Some((self.paths[at].window, member.slow_start.clone()));
+        match by_marks {
+            true => self.law.on_cut_by_marks(at),
+            false => self.law.on_lost(at),
+        }
+        let cut = self.evaluate(at, |law, paths, r| law.decrease(paths, r));
+        let window = (self.paths[at].window - cut).max(self.floor);
+        self.paths[at].window = window;
+        if let Some(member) = self.slots.get_mut(loss.slot) {
+            member.slow_start.set_threshold(window);
+        }
+    }
+}
+
 impl<L: Law> Controller for Coupled<L> {
     fn name(&self) -> &'static str {
         self.law.name()
@@ -122,6 +149,8 @@ impl<L: Law> Controller for Coupled<L> {
             increase: 0.0,
             fresh: 0,
             cut: None,
+            by_marks: false,
+            marked: 0.0,
             before: None,
         });
         self.paths.push(Path {
@@ -184,10 +213,15 @@ impl<L: Law> Controller for Coupled<L> {
         if slow {
             member.slow_start.on_ack(ack);
         }
-        if !self.options.grows_by(ack, member.cut) {
+        let mut packets = self.options.counted(ack.packets);
+        let mut grows = self.options.grows_by(ack, member.cut);
+        if self.law.grows_between_marks() {
+            packets = (packets - std::mem::take(&mut member.marked)).max(0.0);
+            grows |= member.by_marks && !ack.app_limited;
+        }
+        if !grows {
             return;
         }
-        let packets = self.options.counted(ack.packets);
         if slow {
             path.window = member.slow_start.grow(path.window, packets);
             return;
@@ -221,21 +255,21 @@ impl<L: Law> Controller for Coupled<L> {
         true
     }
 
-    fn on_loss(&mut self, loss: &Loss) {
-        let Some(member) = self.slots.get_mut(loss.slot) else {
-            return;
-        };
-        let at = member.at;
-        member.fresh = 0;
-        member.cut = Some(loss.now);
-        member.before = Some((self.paths[at].window, member.slow_start.clone()));
-        self.law.on_lost(at);
-        let cut = self.evaluate(at, |law, paths, r| law.decrease(paths, r));
-        let window = (self.paths[at].window - cut).max(self.floor);
-        self.paths[at].window = window;
-        if let Some(member) = self.slots.get_mut(loss.slot) {
-            member.slow_start.set_threshold(window);
+    fn on_marked(&mut self, slot: Slot, packets: f64) {
+        if let Some(member) = self.slots.get_mut(slot) {
+            if self.law.grows_between_marks() {
+                member.marked += packets;
+            }
+            self.law.on_marked(member.at, packets);
         }
+    }
+
+    fn on_loss(&mut self, loss: &Loss) {
+        self.cut(loss, false);
+    }
+
+    fn on_ecn(&mut self, loss: &Loss) {
+        self.cut(loss, true);
     }
 
     fn on_timeout(&mut self, slot: Slot, _now: Time) {
@@ -266,6 +300,7 @@ impl<L: Law> Controller for Coupled<L> {
     fn on_round_end(&mut self, round: &Round) {
         if let Some(member) = self.slots.get_mut(round.slot) {
             member.fresh = 0;
+            self.law.on_round_end(member.at);
             let window = self.paths[member.at].window;
             if member.slow_start.active(window) {
                 member.slow_start.on_round_end(window);

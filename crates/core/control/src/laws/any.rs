@@ -43,6 +43,9 @@ impl Controller for AnyController {
     fn on_packet_lost(&mut self, packet: &LostPacket) {
         each!(self, controller => controller.on_packet_lost(packet));
     }
+    fn on_marked(&mut self, slot: Slot, packets: f64) {
+        each!(self, controller => controller.on_marked(slot, packets));
+    }
     #[inline]
     fn on_ecn(&mut self, loss: &Loss) {
         each!(self, controller => controller.on_ecn(loss));

@@ -11,6 +11,7 @@ mod balia;
 mod bbr;
 mod bmc;
 pub(crate) mod cubic;
+mod dctcp;
 mod ewtcp;
 mod fully_coupled;
 mod generalized;
@@ -27,6 +28,7 @@ pub use balia::Balia;
 pub use bbr::Bbr;
 pub use bmc::{Bmc, Manager, Weights};
 pub use cubic::Cubic;
+pub use dctcp::Dctcp;
 pub use ewtcp::Ewtcp;
 pub use fully_coupled::FullyCoupled;
 pub use generalized::Generalized;
@@ -95,6 +97,19 @@ table! {
             capabilities: Capabilities::LOSS,
             fluid: |_| Fluid::None { nearest: "reno" },
             make: |[], options| -> Cubic { Ok(Cubic::new(options)) }
+        }
+        Dctcp "dctcp"
+            "DCTCP on every path (RFC 8257): cuts by the share of marked packets, for queues that \
+             mark early" {
+            parameters: [
+                Parameter::new("g", 0.0625, Range::above(0.0, 1.0),
+                    "gain of the moving average of the share of marked packets"),
+            ],
+            capabilities: Capabilities::LOSS,
+            fluid: |_| Fluid::None { nearest: "reno" },
+            make: |[g], options| -> Coupled<Dctcp> {
+                Ok(Coupled::new(Dctcp::new(g), options))
+            }
         }
         Bbr "bbr"
             "uncoupled BBRv3 on every path (draft-ietf-ccwg-bbr): a model of bandwidth and \

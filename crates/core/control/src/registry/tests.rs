@@ -82,6 +82,7 @@ fn laws_tell_what_they_can() {
     let own = [
         "olia",
         "cubic",
+        "dctcp",
         "bbr",
         "auto",
         "background",

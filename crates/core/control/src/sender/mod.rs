@@ -331,7 +331,9 @@ impl<P> Sender<P> {
 
         let ce = ack.ce_count.is_some_and(|count| count > self.ce_count);
         if let Some(count) = ack.ce_count.filter(|_| ce && advanced) {
-            self.stats.ce_marks += count - self.ce_count;
+            let marks = count - self.ce_count;
+            self.stats.ce_marks += marks;
+            controller.on_marked(self.slot, marks as f64);
             self.ce_count = count;
             self.congestion_marked(now, &newly, controller);
         }

@@ -306,7 +306,7 @@ impl Link {
         // A link that is up serves the head of its queue.
         gate.admit(Arrival {
             now,
-            ecn: packet.ecn,
+            ecn: packet.ecn || packet.l4s,
             room,
             waiting_packets: self.backlog.len().saturating_sub(1),
             waiting_bytes: self.backlog.bytes() - self.backlog.head_bytes(),

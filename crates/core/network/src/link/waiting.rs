@@ -62,7 +62,8 @@ impl Waiting {
             ticket,
             at: now,
             bytes: packet.bytes,
-            ecn: packet.ecn,
+            ecn: packet.ecn || packet.l4s,
+            l4s: packet.l4s,
             flow: packet.flow,
             class: packet.class,
         });

@@ -12,6 +12,8 @@ pub(crate) struct Held {
     pub(crate) bytes: u32,
     /// It is ECN-capable.
     pub(crate) ecn: bool,
+    /// It is an L4S packet.
+    pub(crate) l4s: bool,
     pub(crate) flow: u32,
     pub(crate) class: u8,
 }
@@ -33,6 +35,10 @@ impl Fifo {
         let held = self.packets.pop_front()?;
         self.bytes -= u64::from(held.bytes);
         Some(held)
+    }
+
+    pub(crate) fn front(&self) -> Option<&Held> {
+        self.packets.front()
     }
 
     pub(crate) fn len(&self) -> usize {

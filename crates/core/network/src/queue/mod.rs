@@ -8,6 +8,7 @@ use crate::InvalidLink;
 
 mod arrival;
 mod codel;
+mod dualpi2;
 mod fair;
 mod held;
 mod pie;
@@ -16,6 +17,7 @@ mod red;
 
 pub(crate) use arrival::{Admission, Arrival};
 pub use codel::CoDel;
+pub use dualpi2::DualPi2;
 pub use fair::{Drr, FqCoDel};
 pub(crate) use held::Held;
 pub use pie::Pie;
@@ -39,6 +41,8 @@ pub enum Queue {
     FqCoDel(FqCoDel),
     /// Higher classes first.
     Priority(Priority),
+    /// A short queue for L4S packets beside one for all others.
+    DualPi2(DualPi2),
 }
 
 /// How much a queue holds.
@@ -76,6 +80,7 @@ impl Queue {
             Queue::Drr(drr) => drr.limit,
             Queue::FqCoDel(fq) => fq.codel.limit,
             Queue::Priority(priority) => priority.limit,
+            Queue::DualPi2(dual) => dual.limit,
         }
     }
 
@@ -83,7 +88,11 @@ impl Queue {
     pub fn decides_late(&self) -> bool {
         match self {
             Queue::DropTail(_) | Queue::Red(_) | Queue::Pie(_) => false,
-            Queue::CoDel(_) | Queue::Drr(_) | Queue::FqCoDel(_) | Queue::Priority(_) => true,
+            Queue::CoDel(_)
+            | Queue::Drr(_)
+            | Queue::FqCoDel(_)
+            | Queue::Priority(_)
+            | Queue::DualPi2(_) => true,
         }
     }
 
@@ -97,6 +106,7 @@ impl Queue {
             Queue::Drr(_) => Some("drr"),
             Queue::FqCoDel(_) => Some("fq_codel"),
             Queue::Priority(_) => Some("priority"),
+            Queue::DualPi2(_) => Some("dualpi2"),
         }
     }
 
@@ -114,6 +124,7 @@ impl Queue {
             Queue::CoDel(codel) => codel.validate("codel"),
             Queue::Drr(drr) => drr.validate(),
             Queue::FqCoDel(fq) => fq.validate(),
+            Queue::DualPi2(dual) => dual.validate(),
         }
     }
 }
@@ -150,6 +161,7 @@ pub(crate) enum Discipline {
     CoDel(codel::CoDelQueue),
     Fair(fair::FairQueue),
     Priority(priority::PriorityQueue),
+    DualPi2(dualpi2::DualPi2Queue),
 }
 
 impl Discipline {
@@ -161,6 +173,7 @@ impl Discipline {
             Queue::Drr(drr) => Some(Discipline::Fair(fair::FairQueue::drr(drr))),
             Queue::FqCoDel(fq) => Some(Discipline::Fair(fair::FairQueue::fq_codel(fq, seed))),
             Queue::Priority(_) => Some(Discipline::Priority(priority::PriorityQueue::default())),
+            Queue::DualPi2(dual) => Some(Discipline::DualPi2(dualpi2::DualPi2Queue::new(dual))),
         }
     }
 
@@ -170,6 +183,7 @@ impl Discipline {
             Discipline::CoDel(queue) => queue.push(held),
             Discipline::Fair(queue) => queue.push(held),
             Discipline::Priority(queue) => queue.push(held),
+            Discipline::DualPi2(queue) => queue.push(held),
         }
     }
 
@@ -180,13 +194,14 @@ impl Discipline {
             Discipline::CoDel(queue) => queue.take(now, dropped),
             Discipline::Fair(queue) => queue.take(now, dropped),
             Discipline::Priority(queue) => queue.take().map(|held| (held, false)),
+            Discipline::DualPi2(queue) => queue.take(now, dropped),
         }
     }
 
     /// Drops others to make room for a packet of this class; false if there are none to drop.
     pub(crate) fn evict(&mut self, class: u8, dropped: &mut Vec<Held>) -> bool {
         match self {
-            Discipline::CoDel(_) => false,
+            Discipline::CoDel(_) | Discipline::DualPi2(_) => false,
             Discipline::Fair(queue) => queue.evict(dropped),
             Discipline::Priority(queue) => queue.evict(class, dropped),
         }
@@ -198,6 +213,7 @@ impl Discipline {
             Discipline::CoDel(queue) => queue.pop(),
             Discipline::Fair(queue) => queue.pop(),
             Discipline::Priority(queue) => queue.take(),
+            Discipline::DualPi2(queue) => queue.pop(),
         }
     }
 }

@@ -38,7 +38,9 @@ pub(super) fn remarks(experiment: &Experiment) -> Vec<String> {
         }
     }
     for link in &experiment.topology.links {
-        if let Queue::Drr(_) | Queue::FqCoDel(_) | Queue::Priority(_) = link.config.queue {
+        if let Queue::Drr(_) | Queue::FqCoDel(_) | Queue::Priority(_) | Queue::DualPi2(_) =
+            link.config.queue
+        {
             remarks.push(format!(
                 "The queue of `{}` serves flows or classes apart, which a fluid has no queues for: \
                  all lose the same share there.",

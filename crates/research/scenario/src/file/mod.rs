@@ -32,7 +32,7 @@ pub use overlay::{
     Demand, Increment, Overlay, OverlayPackets, RateControl, RelayChoice, Reselect, Scheme,
     Sharing, Start,
 };
-pub use queue::{CoDel, Drr, FqCoDel, Pie, Priority, Queue, Red, Weight};
+pub use queue::{CoDel, Drr, DualPi2, FqCoDel, Pie, Priority, Queue, Red, Weight};
 pub use random::{Pareto, Published, Quantity, Random};
 pub use relays::{Relays, Reuse};
 pub use sweep::Sweep;
@@ -194,6 +194,10 @@ pub struct Flow {
     /// Whether packets are ECN-capable: queues with `ecn = true` mark them instead of dropping
     /// them. Default: false.
     pub ecn: Option<bool>,
+    /// Whether packets are ECN-capable L4S packets (RFC 9331), which a `dualpi2` queue serves before
+    /// others and marks early; for laws like `dctcp` that react to each mark a little. Only at the
+    /// packet level. Default: false.
+    pub l4s: Option<bool>,
     /// The class of the packets and ACKs, for queues with priorities: 0, the lowest, to 7. Default:
     /// 0.
     #[schemars(range(max = 7))]

@@ -27,6 +27,8 @@ pub enum Queue {
     FqCoDel(FqCoDel),
     /// `{ priority = { … } }`.
     Priority(Priority),
+    /// `{ dualpi2 = { … } }`.
+    DualPi2(DualPi2),
 }
 
 /// Random early detection (Floyd and Jacobson, 1993), as in ns-2.
@@ -143,6 +145,28 @@ pub struct Priority {
     pub limit: Option<QueueLimit>,
 }
 
+/// A short queue for L4S packets beside one for all others, with a controller that tells both
+/// (RFC 9332).
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DualPi2 {
+    /// How much both queues hold at most together.
+    #[schemars(required)]
+    pub limit: Option<QueueLimit>,
+    /// The delay that the controller aims at. Default: "15 ms".
+    pub target: Option<TimeSpan>,
+    /// How often it adjusts the probability. Default: "16 ms".
+    pub update: Option<TimeSpan>,
+    /// The coupling factor, 0.1 to 100: L4S packets are marked with a probability of so many times
+    /// the root of the one with which others are dropped. Default: 2.
+    #[schemars(range(min = 0.1, max = 100))]
+    pub coupling: Option<Number>,
+    /// L4S packets that have waited for longer are marked. Default: "1 ms".
+    pub step: Option<TimeSpan>,
+    /// L4S packets leave before others that have waited for up to this longer. Default: "50 ms".
+    pub shift: Option<TimeSpan>,
+}
+
 impl<'de> Deserialize<'de> for Queue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
@@ -154,6 +178,7 @@ impl<'de> Deserialize<'de> for Queue {
             drr: Option<Drr>,
             fq_codel: Option<FqCoDel>,
             priority: Option<Priority>,
+            dualpi2: Option<DualPi2>,
         }
 
         impl Table {
@@ -166,6 +191,7 @@ impl<'de> Deserialize<'de> for Queue {
                     drr,
                     fq_codel,
                     priority,
+                    dualpi2,
                 } = self;
                 let all = [
                     red.map(Queue::Red),
@@ -174,6 +200,7 @@ impl<'de> Deserialize<'de> for Queue {
                     drr.map(Queue::Drr),
                     fq_codel.map(Queue::FqCoDel),
                     priority.map(Queue::Priority),
+                    dualpi2.map(Queue::DualPi2),
                 ];
                 let mut written = all.into_iter().flatten();
                 written.next().filter(|_| written.next().is_none())
@@ -205,7 +232,7 @@ impl<'de> Deserialize<'de> for Queue {
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Queue, A::Error> {
                 let table = Table::deserialize(MapAccessDeserializer::new(map))?;
                 let expected = "a queue that isn't text is a table with one entry: red, \
-                    pie, codel, drr, fq_codel or priority, like \
+                    pie, codel, drr, fq_codel, priority or dualpi2, like \
                     { codel = { limit = \"1000 packets\" } }";
                 table.only().ok_or_else(|| de::Error::custom(expected))
             }
@@ -233,6 +260,7 @@ impl JsonSchema for Queue {
                         "drr": generator.subschema_for::<Drr>(),
                         "fq_codel": generator.subschema_for::<FqCoDel>(),
                         "priority": generator.subschema_for::<Priority>(),
+                        "dualpi2": generator.subschema_for::<DualPi2>(),
                     },
                     "minProperties": 1,
                     "maxProperties": 1,

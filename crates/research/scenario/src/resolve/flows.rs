@@ -304,6 +304,7 @@ impl Context<'_> {
             },
             ack,
             ecn: flow.ecn.unwrap_or(false),
+            l4s: flow.l4s.unwrap_or(false),
             class,
             session,
             relays,

@@ -66,6 +66,11 @@ fn everywhere(flow: &Flow) -> Refused {
         "live links don't mark packets: leave it out",
     );
     refuse(
+        "l4s",
+        flow.l4s == Some(true),
+        "live links don't mark packets: leave it out",
+    );
+    refuse(
         "class",
         flow.class.is_some_and(|class| class != 0),
         "live packets have no class: leave it out",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use manyway_network::{CoDel, Drr, FqCoDel, Limit, Pie, Priority, Queue, Red};
+use manyway_network::{CoDel, Drr, DualPi2, FqCoDel, Limit, Pie, Priority, Queue, Red};
 use manyway_units::Rate;
 
 use super::Checks;
@@ -39,6 +39,18 @@ impl Checks {
             file::Queue::Priority(priority) => {
                 let limit = self.limit(&key.join("priority"), &priority.limit)?;
                 Some(Queue::Priority(Priority { limit }))
+            }
+            file::Queue::DualPi2(dual) => {
+                let limit = self.limit(&key.join("dualpi2"), &dual.limit)?;
+                let usual = DualPi2::new(limit);
+                Some(Queue::DualPi2(DualPi2 {
+                    target: or(dual.target, usual.target),
+                    update: or(dual.update, usual.update),
+                    coupling: dual.coupling.map_or(usual.coupling, |factor| factor.0),
+                    step: or(dual.step, usual.step),
+                    shift: or(dual.shift, usual.shift),
+                    ..usual
+                }))
             }
         }
     }

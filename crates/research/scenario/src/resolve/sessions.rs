@@ -110,6 +110,10 @@ pub(super) fn refused(flow: &Flow) -> Vec<(&'static str, String)> {
         "no threshold before the first loss",
     );
     own("ack_size", flow.ack_size.is_some(), "real acknowledgements");
+    if flow.l4s == Some(true) {
+        let message = "sessions send no L4S packets: leave it out".to_owned();
+        refused.push(("l4s", message));
+    }
     if flow.unresponsive == Some(true) {
         let message = "sessions react to losses: leave it out".to_owned();
         refused.push(("unresponsive", message));

@@ -229,6 +229,7 @@ fn everything_that_can_be_said_arrives() {
     }
     let measure = "[measure]\nfrom = \"1 s\"\nuntil = \"9 s\"\ninterval = \"50 ms\"\nseries = \
         [\"rtt\", \"drops\"]\n\
+        percentiles = [\"rtt\"]\n\
         spans = [{ name = \"a\", from = \"0 s\", until = \"2 s\" }]";
     let text = format!("{}\n{measure}\n", scenario.text());
     let mut both = Scenario::parse(&text, "small.toml").unwrap();

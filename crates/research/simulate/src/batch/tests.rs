@@ -44,6 +44,7 @@ fn experiment(pairs: usize) -> Experiment {
             bytes: 40,
         },
         ecn: false,
+        l4s: false,
         class: 0,
         session: Session::default(),
         relays: None,

@@ -188,6 +188,7 @@ fn subflow(
             fifos,
             access,
             ecn: flow.ecn,
+            l4s: flow.l4s,
         },
         receiver: spec_needs_state.then(|| Box::new(Receiver::new(flow.ack))),
         relay: None,

@@ -564,6 +564,7 @@ impl Simulation {
         if let Some(access) = &mut egress.access {
             let packet = Packet {
                 ecn: egress.ecn,
+                l4s: egress.l4s,
                 ..Packet::new(bytes)
             };
             // Its queue decides at once: see `check`.

@@ -50,6 +50,7 @@ struct SubflowPath {
     bytes: u32,
     ack_bytes: u32,
     ecn: bool,
+    l4s: bool,
     class: u8,
     /// What happens behind the last link, after this time.
     exit: Exit,
@@ -168,6 +169,7 @@ impl Network {
                     bytes: flow.sender.packet_size,
                     ack_bytes: flow.ack.bytes,
                     ecn: flow.ecn,
+                    l4s: flow.l4s,
                     class: flow.class,
                     exit: if at_once {
                         exit(last, Stage::Acknowledged, flow.extra_delay + back)
@@ -194,6 +196,7 @@ impl Network {
         let packet = Packet {
             bytes: path.bytes,
             ecn: path.ecn,
+            l4s: path.l4s,
             flow: 2 * item.subflow,
             class: path.class,
         };
@@ -317,6 +320,7 @@ impl Network {
         let packet = Packet {
             bytes: path.ack_bytes,
             ecn: false,
+            l4s: false,
             flow: 2 * item.subflow + 1,
             class: path.class,
         };

@@ -124,6 +124,8 @@ pub(super) struct Egress {
     pub(super) access: Option<Link>,
     /// Packets are ECN-capable.
     pub(super) ecn: bool,
+    /// They are L4S packets.
+    pub(super) l4s: bool,
 }
 
 impl Source {

@@ -66,12 +66,24 @@ pub struct Seen {
     pub number: Option<u64>,
     /// Its size on the link, all headers included.
     pub bytes: u32,
-    /// It is ECN-capable.
-    pub ecn: bool,
-    /// Whether this or an earlier queue has marked it.
-    pub marked: bool,
+    /// Its ECN field.
+    pub ecn: Ecn,
     /// Its class, for queues with priorities.
     pub class: u8,
+}
+
+/// The ECN field of an IP header (RFC 3168, RFC 9331), with its value there.
+#[derive(Debug, Copy, Clone, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Ecn {
+    /// Not ECN-capable.
+    Not = 0,
+    /// ECN-capable, ECT(0).
+    Ect0 = 2,
+    /// An L4S packet, ECT(1).
+    Ect1 = 1,
+    /// This or an earlier queue has marked it: Congestion Experienced.
+    Ce = 3,
 }
 
 /// Who is told what happens to each packet, in the order of time.

@@ -217,15 +217,10 @@ fn headers(packet: &Seen, (flow, number): (usize, usize)) -> [u8; HEADERS] {
     if packet.back {
         ends.reverse();
     }
-    let ecn = match (packet.marked, packet.ecn) {
-        (true, _) => 3,
-        (false, true) => 2,
-        (false, false) => 0,
-    };
     let bytes = packet.bytes.min(u16::MAX.into()) as u16;
     let mut header = [0; HEADERS];
     let mut put = |at: usize, value: &[u8]| header[at..at + value.len()].copy_from_slice(value);
-    put(0, &[0x45, packet.class.min(7) << 5 | ecn]);
+    put(0, &[0x45, packet.class.min(7) << 5 | packet.ecn as u8]);
     put(2, &bytes.to_be_bytes());
     put(4, &(packet.number.unwrap_or(0) as u16).to_be_bytes());
     // Don't fragment; 64 hops; UDP.

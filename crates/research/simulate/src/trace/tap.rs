@@ -7,7 +7,7 @@ use manyway_scenario::Experiment;
 use manyway_units::Time;
 
 use super::order::Order;
-use super::{Event, Observer, Seen, What};
+use super::{Ecn, Event, Observer, Seen, What};
 use crate::histogram::Durations;
 
 /// Hears of each packet that is offered to a link, and of each verdict.
@@ -38,8 +38,12 @@ impl Came {
             back: self.packet.flow % 2 == 1,
             number: self.number,
             bytes: self.packet.bytes,
-            ecn: self.packet.ecn,
-            marked: self.marked,
+            ecn: match (self.marked, self.packet.l4s, self.packet.ecn) {
+                (true, ..) => Ecn::Ce,
+                (_, true, _) => Ecn::Ect1,
+                (_, _, true) => Ecn::Ect0,
+                _ => Ecn::Not,
+            },
             class: self.packet.class,
         }
     }
@@ -179,8 +183,8 @@ impl Tap {
                 arrives,
                 marked,
             } => {
-                seen.marked |= marked;
                 if marked {
+                    seen.ecn = Ecn::Ce;
                     log.tell(now, link, What::Mark, seen);
                 }
                 log.expect(departs, link, What::Transmit, seen);

@@ -559,6 +559,7 @@ impl<H: Host> World<H> {
         let load = Load {
             bytes: packet.data.len() as u32 + Self::HEADER_BYTES,
             ecn: packet.ecn,
+            l4s: false,
             flow: packet.route as u32,
             class: route.class,
         };

@@ -1,7 +1,7 @@
 use super::reference::timetables;
 use super::waiting::drive;
 use super::*;
-use crate::{Change, CoDel, Drr, FqCoDel, Pie, Policer, Priority, Timetable};
+use crate::{Change, CoDel, Drr, DualPi2, FqCoDel, Pie, Policer, Priority, Timetable};
 use proptest::prelude::*;
 
 fn limits() -> impl Strategy<Value = Limit> {
@@ -46,6 +46,13 @@ fn queues() -> impl Strategy<Value = Queue> {
             ..CoDel::new(limit)
         })
     };
+    let duals = (limits(), 1u64..30_000, 1u64..30_000, 0.1..20.0_f64);
+    let duals = duals.prop_map(|(limit, target, update, coupling)| DualPi2 {
+        target: Duration::from_micros(target),
+        update: Duration::from_micros(update),
+        coupling,
+        ..DualPi2::new(limit)
+    });
     let quanta = 64u32..3000;
     let fqs = (codels(), 1u32..6, quanta.clone());
     let fqs = fqs.prop_map(|(codel, queues, quantum)| FqCoDel {
@@ -61,6 +68,7 @@ fn queues() -> impl Strategy<Value = Queue> {
         1 => (limits(), quanta).prop_map(|(limit, quantum)| Queue::Drr(Drr { limit, quantum })),
         1 => fqs.prop_map(Queue::FqCoDel),
         1 => limits().prop_map(|limit| Queue::Priority(Priority { limit })),
+        1 => duals.prop_map(Queue::DualPi2),
     ]
 }
 
@@ -120,10 +128,11 @@ prop_compose! {
 
 /// Gaps in ns, bytes, and whether ECN-capable.
 fn offers() -> impl Strategy<Value = Vec<(u64, Packet)>> {
-    let packets = (40u32..1501, any::<bool>(), 0u32..5, 0u8..9);
-    let packets = packets.prop_map(|(bytes, ecn, flow, class)| Packet {
+    let packets = (40u32..1501, any::<[bool; 2]>(), 0u32..5, 0u8..9);
+    let packets = packets.prop_map(|(bytes, [ecn, l4s], flow, class)| Packet {
         bytes,
         ecn,
+        l4s,
         flow,
         class,
     });
@@ -160,7 +169,7 @@ proptest! {
                     prop_assert!(departs > now && (!fifo || departs >= last.0));
                     prop_assert!(arrives >= departs);
                     prop_assert!(!in_order || !fifo || arrives >= last.1);
-                    prop_assert!(!marked || packet.ecn);
+                    prop_assert!(!marked || packet.ecn || packet.l4s);
                     last = (departs, arrives);
                     seen.delivered += 1;
                     seen.bytes_delivered += u64::from(packet.bytes);
@@ -267,7 +276,13 @@ proptest! {
         let mut link = link(config);
         for (now, bytes) in offers {
             let now = Time::from_nanos(now);
-            link.offer(now, Packet { bytes, ecn: true, flow: bytes, class: bytes as u8 });
+            link.offer(now, Packet {
+                bytes,
+                ecn: true,
+                l4s: bytes & 2 == 0,
+                flow: bytes,
+                class: bytes as u8,
+            });
             link.stats_at(now);
             link.decide(now);
             if let Some(bit) = by_hand {

@@ -8,6 +8,7 @@ fn packet(at: u64, ecn: bool) -> Held {
         at,
         bytes: 1500,
         ecn,
+        l4s: false,
         flow: 0,
         class: 0,
     }

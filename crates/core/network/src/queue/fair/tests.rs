@@ -10,6 +10,7 @@ fn packet(flow: u32, bytes: u32, ticket: u32) -> Held {
         at: 0,
         bytes,
         ecn: false,
+        l4s: false,
         flow,
         class: 0,
     }

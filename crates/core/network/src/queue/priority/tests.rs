@@ -6,6 +6,7 @@ fn packet(class: u8, ticket: u32) -> Held {
         at: 0,
         bytes: 100,
         ecn: false,
+        l4s: false,
         flow: 0,
         class,
     }

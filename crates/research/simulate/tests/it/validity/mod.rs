@@ -8,6 +8,7 @@ mod background;
 mod bbr;
 mod conservation;
 mod fair_queues;
+mod l4s;
 mod periodic;
 mod random_loss;
 mod red;

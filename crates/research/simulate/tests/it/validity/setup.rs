@@ -86,6 +86,7 @@ pub(crate) fn flow(law: &str, paths: &[usize]) -> Flow {
             bytes: 40,
         },
         ecn: false,
+        l4s: false,
         class: 0,
         session: Session::default(),
         relays: None,
