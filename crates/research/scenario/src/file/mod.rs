@@ -194,9 +194,9 @@ pub struct Flow {
     /// Whether packets are ECN-capable: queues with `ecn = true` mark them instead of dropping
     /// them. Default: false.
     pub ecn: Option<bool>,
-    /// Whether packets are ECN-capable L4S packets (RFC 9331), which a `dualpi2` queue serves before
-    /// others and marks early; for laws like `dctcp` that react to each mark a little. Only at the
-    /// packet level. Default: false.
+    /// Whether packets are ECN-capable L4S packets (RFC 9331), which a `dualpi2` queue serves first
+    /// and marks early; for laws like `dctcp` that react to each mark a little. Only at the packet
+    /// level. Default: false.
     pub l4s: Option<bool>,
     /// The class of the packets and ACKs, for queues with priorities: 0, the lowest, to 7. Default:
     /// 0.

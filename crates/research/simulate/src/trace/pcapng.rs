@@ -33,7 +33,7 @@ const DROPPED: u16 = 5;
 const HEADERS: usize = 28;
 /// A receiver's port.
 const PORT: u16 = 4433;
-/// The port of a flow's first subflow; the others count up, and begin again after all private ports.
+/// The port of a flow's first subflow; the others count up, and begin again after the last port.
 const FIRST_PORT: u16 = 49152;
 
 /// Writes a capture: what a tap behind each link's queue sees, packets that the wire loses
