@@ -16,6 +16,7 @@ const OFFERS: usize = 10_000;
 const PACKET: Packet = Packet {
     bytes: 1500,
     ecn: true,
+    l4s: false,
     flow: 0,
     class: 0,
 };

@@ -137,9 +137,8 @@ impl Simulation {
         self.world.set_tap(tap, &self.routes, build::number);
         let result = self.run_with(stop, progress).map_err(ObservedError::Run)?;
         let now = self.world.now();
-        match self.world.take_tap() {
-            Some(mut tap) => tap.end(now).map_err(ObservedError::Write)?,
-            None => {}
+        if let Some(mut tap) = self.world.take_tap() {
+            tap.end(now).map_err(ObservedError::Write)?;
         }
         Ok(result)
     }
