@@ -95,13 +95,14 @@ impl Logs {
             for format in &self.formats {
                 let (file, path) = temporary(&self.dir)?.into_parts();
                 files.push((format.file(), path));
-                writers.push(match format {
-                    PacketFormat::Csv => Format::Csv(Table::new(file, experiment, &links)?),
+                let writer: Box<dyn Observer> = match format {
+                    PacketFormat::Csv => Box::new(Table::new(file, experiment, &links)?),
                     PacketFormat::Pcapng => {
                         let out = BufWriter::with_capacity(1 << 16, file);
-                        Format::Pcapng(Pcapng::new(out, experiment, &links)?)
+                        Box::new(Pcapng::new(out, experiment, &links)?)
                     }
-                });
+                };
+                writers.push(writer);
             }
             Ok((files, Both { links, writers }))
         };
@@ -156,22 +157,7 @@ fn indices(experiment: &Experiment, names: &[String]) -> Result<Vec<usize>, Stri
 #[derive(Debug)]
 struct Both {
     links: Vec<usize>,
-    writers: Vec<Format>,
-}
-
-#[derive(Debug)]
-enum Format {
-    Csv(Table),
-    Pcapng(Pcapng<BufWriter<File>>),
-}
-
-impl Format {
-    fn observer(&mut self) -> &mut dyn Observer {
-        match self {
-            Self::Csv(table) => table,
-            Self::Pcapng(pcapng) => pcapng,
-        }
-    }
+    writers: Vec<Box<dyn Observer>>,
 }
 
 impl Observer for Both {
@@ -181,12 +167,12 @@ impl Observer for Both {
 
     fn event(&mut self, event: &Event) -> io::Result<()> {
         let mut writers = self.writers.iter_mut();
-        writers.try_for_each(|writer| writer.observer().event(event))
+        writers.try_for_each(|writer| writer.event(event))
     }
 
     fn end(&mut self, now: Time) -> io::Result<()> {
         let mut writers = self.writers.iter_mut();
-        writers.try_for_each(|writer| writer.observer().end(now))
+        writers.try_for_each(|writer| writer.end(now))
     }
 }
 
