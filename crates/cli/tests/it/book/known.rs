@@ -8,7 +8,7 @@ use super::pages::top;
 use crate::common::{Running, manyway};
 
 /// Programs of the system.
-const SYSTEM: [&str; 13] = [
+const SYSTEM: [&str; 14] = [
     "apt",
     "dnf",
     "export",
@@ -22,6 +22,7 @@ const SYSTEM: [&str; 13] = [
     "sha256sum",
     "sysctl",
     "tar",
+    "tshark",
 ];
 
 /// What the pages show of a registry's key, and the length of one.
