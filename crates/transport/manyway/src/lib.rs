@@ -96,7 +96,8 @@
 //! ```
 //!
 //! [`Connection::open_uni`] opens a stream on which only this side sends, and
-//! [`Connection::accept_uni`] takes the peer's. Datagrams go once and may get lost, for what would rather be lost than late:
+//! [`Connection::accept_uni`] takes the peer's. Datagrams go once and may get lost, for what would
+//! rather be lost than late:
 //!
 //! ```
 //! # use manyway::{Config, Endpoint, EndpointOptions};

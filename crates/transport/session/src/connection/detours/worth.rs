@@ -51,7 +51,7 @@ const CHANGED: f64 = 0.5;
 /// The direct paths' windows are raised in so many steps, a round trip apart: no burst fills a
 /// queue.
 const STEPS: u32 = 3;
-/// A trial is over at once, after so many round trips if all paths have less than this part of what the
+/// A trial is over after so many round trips if all paths have less than this part of what the
 /// direct ones have alone.
 const BROKEN: (u32, f64) = (4, 0.75);
 /// No trial is earlier after the one before than this.
@@ -98,8 +98,8 @@ pub(super) struct Worth {
     /// The last outcome: the relays add something. And how many times in a row it was that.
     used: bool,
     same: u32,
-    /// Bytes that trials cost which found nothing, all of them and the last one: what relays carried,
-    /// and what would have arrived without them.
+    /// Bytes that trials cost which found nothing, all of them and the last one: what relays
+    /// carried, and what would have arrived without them.
     spent: u64,
     last: u64,
     /// Bytes delivered when `spent` was 0, and delivered and relayed ones when the phase began.

@@ -459,6 +459,7 @@ impl<'a> Run<'a> {
         let which = self.choices.below(self.streams.len());
         let stream = self.streams.get(which).copied();
         let len = self.choices.number() as usize;
+        let uni = !len.is_multiple_of(2);
         let mut streams = Vec::new();
         let (mut written, mut read) = (0, None);
         self.victim.on(|end, now| {
@@ -469,9 +470,9 @@ impl<'a> Run<'a> {
                 .filter(|(owner, _)| *owner == at)
                 .map(|(_, stream)| stream);
             match (how & 15, stream) {
-                (0, _) if len % 2 > 0 => streams.extend(connection.open_uni()),
+                (0, _) if uni => streams.extend(connection.open_uni()),
                 (0, _) => streams.extend(connection.open()),
-                (1..=3, _) if len % 2 > 0 => streams.extend(connection.accept_uni()),
+                (1..=3, _) if uni => streams.extend(connection.accept_uni()),
                 (1..=3, _) => streams.extend(connection.accept()),
                 (4..=6, Some(stream)) => {
                     let mut data = Bytes::from(vec![5; len.min(200_000)]);
