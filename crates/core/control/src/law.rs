@@ -222,6 +222,18 @@ impl Law for Box<dyn Law> {
     fn on_lost(&mut self, r: usize) {
         (**self).on_lost(r);
     }
+    fn on_marked(&mut self, r: usize, packets: f64) {
+        (**self).on_marked(r, packets);
+    }
+    fn on_cut_by_marks(&mut self, r: usize) {
+        (**self).on_cut_by_marks(r);
+    }
+    fn on_round_end(&mut self, r: usize) {
+        (**self).on_round_end(r);
+    }
+    fn grows_between_marks(&self) -> bool {
+        (**self).grows_between_marks()
+    }
     fn on_spurious_loss(&mut self, r: usize) {
         (**self).on_spurious_loss(r);
     }

@@ -140,6 +140,25 @@ mod tests {
         assert_eq!(law.alpha(0), 1.0, "each path by itself");
     }
 
+    /// A law that a program adds is in a box.
+    #[test]
+    fn in_a_box_it_hears_of_marks_too() {
+        fn cut(mut law: impl Law) -> (f64, bool) {
+            law.on_acked(0, 10.0, 0.1);
+            law.on_marked(0, 2.0);
+            law.on_round_end(0);
+            law.on_cut_by_marks(0);
+            let path = Path {
+                window: 40.0,
+                rtt: 0.1,
+            };
+            (law.decrease(&[path; 2], 0), law.grows_between_marks())
+        }
+        let boxed: Box<dyn Law> = Box::new(law());
+        assert_eq!(cut(boxed), cut(law()));
+        assert_eq!(cut(law()), (16.0, true));
+    }
+
     #[test]
     fn marks_cut_by_their_share_and_losses_by_half() {
         let mut law = law();

@@ -565,7 +565,6 @@ impl<H: Host> World<H> {
         };
         let LinkId(link) = *link;
         let verdict = self.links[link].offer(self.now, load);
-        let busy_until = self.links[link].busy_until();
         if let Some(tapped) = &mut self.tap
             && let Some(&flow) = tapped.flows.get(&packet.route)
         {
@@ -575,6 +574,7 @@ impl<H: Host> World<H> {
                 number: (tapped.number)(&packet.data),
                 marked: packet.marked,
             };
+            let busy_until = self.links[link].busy_until();
             tapped.tap.offered(link, came, verdict, busy_until);
         }
         let Verdict::Queued(ticket) = verdict else {
