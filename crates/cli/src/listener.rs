@@ -105,7 +105,10 @@ impl Listener<'_> {
         self.await_network().await;
         let endpoint = self.door.endpoint();
         options::listen_tcp(endpoint, self.network)?;
-        let ticket = ticket::listen(self.door, self.ticket, &named)?;
+        let mut ticket = ticket::listen(self.door, self.ticket, &named)?;
+        if self.lends() {
+            relays.lend(&mut ticket).await?;
+        }
         if self.code {
             let tasks = relays.await_callers(endpoint, &ticket)?;
             let offered = relays.offer_code(&ticket, self.stop).await?;
@@ -129,6 +132,12 @@ impl Listener<'_> {
             ));
         }
         Ok(tasks)
+    }
+
+    /// Whether access goes with the ticket. One that stays valid at later starts outlives access to
+    /// a registry.
+    fn lends(&self) -> bool {
+        !self.ticket.keep_access && (self.code || self.door.secrets().is_none())
     }
 
     /// Whether manyway chooses the interfaces, and so takes those that come up later.

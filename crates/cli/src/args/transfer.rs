@@ -338,9 +338,9 @@ pub(crate) struct CodeArgs {
     /// `--token-file`
     ///
     /// The other side writes the code in place of a ticket, and names the same registry. It needs
-    /// no token and no relays: with the code, it gets the ticket, access to the relays of `--via`,
-    /// and access to the registry for a day. The code works once and expires after an hour, unless
-    /// the registry sets another time. A wrong word ends it. manyway then exits after one transfer.
+    /// no token and no relays: with the code, it gets the ticket, which lends it both. The code
+    /// works once and expires after an hour, unless the registry sets another time. A wrong word
+    /// ends it. manyway then exits after one transfer.
     #[arg(long, conflicts_with = "ticket_file")]
     pub(crate) code: bool,
 }
@@ -371,6 +371,14 @@ pub(crate) struct TicketArgs {
     /// has the ticket can connect, and each start makes a new one.
     #[arg(long, value_name = "NAME|ID", value_delimiter = ',')]
     pub(crate) allow_peer: Vec<String>,
+
+    /// Lend no access with the ticket, which makes it shorter: the other side needs its own
+    ///
+    /// Otherwise, the ticket lends its holder your access to the relays of `--via`, for as long as
+    /// you have it, and to the registry for a day, so the other side needs neither. What it sends
+    /// through them counts as yours. A ticket of `--allow-peer` outlives that, and lends nothing.
+    #[arg(long)]
+    pub(crate) keep_access: bool,
 
     /// Additional address of this host for the ticket, e.g. a router's forwarded port; repeatable
     ///

@@ -180,6 +180,7 @@ async fn listener(
     ticket: &Ticket,
     stop: &Stop,
 ) -> anyhow::Result<()> {
+    sources.borrow(ticket)?;
     registry(report, sources, stop).await?;
     let dialled = sources.dial(endpoint, ticket, stop).await;
     let (connection, _tasks) = match dialled {

@@ -1,17 +1,13 @@
 //! One-time codes at a registry. The listener makes one and passes its ticket on to whoever knows
-//! it; the initiator gets the ticket, the listener's relays and access to the registry.
+//! it.
 
 use std::time::Duration;
 
-use anyhow::Context;
 use manyway::Ticket;
-use manyway::relay::{MAX_TICKET_RELAYS, RelayTicket};
-use manyway_registry::client::{Hosted, Parcel, redeem};
+use manyway_registry::client::{Hosted, redeem};
 use manyway_registry::{Code, RegistryUrl, Role};
-use rand::SeedableRng;
-use rand::rngs::{ChaCha20Rng, SysRng};
 
-use super::RelaySources;
+use super::{RelaySources, rng};
 use crate::exit::{Interrupted, Stop, usage};
 use crate::state::token;
 
@@ -58,15 +54,8 @@ impl RelaySources {
             ));
         };
         let token = token(file, Role::Client)?;
-        let with_access = self.via.iter().filter(|relay| relay.access.is_some());
-        let relays: Vec<RelayTicket> = with_access.take(MAX_TICKET_RELAYS).cloned().collect();
         let mut rng = rng()?;
-        let opened = Hosted::open(
-            &self.args.registry,
-            token,
-            (ticket.clone(), relays),
-            &mut rng,
-        );
+        let opened = Hosted::open(&self.args.registry, token, ticket, &mut rng);
         let hosted = tokio::select! {
             opened = opened => opened?,
             () = stop.requested() => return Err(Interrupted.into()),
@@ -77,8 +66,8 @@ impl RelaySources {
         })
     }
 
-    /// Uses a code up. From then on these relays have what came with it.
-    pub(super) async fn redeem(&mut self, code: &Code, stop: &Stop) -> anyhow::Result<Ticket> {
+    /// Uses a code up.
+    pub(super) async fn redeem(&self, code: &Code, stop: &Stop) -> anyhow::Result<Ticket> {
         if self.args.registry.is_empty() {
             return Err(usage(
                 "a code leads to a ticket at a registry: name the other side's with `--registry` \
@@ -86,16 +75,9 @@ impl RelaySources {
             ));
         }
         let mut rng = rng()?;
-        let parcel: Parcel = tokio::select! {
-            parcel = redeem(&self.args.registry, code, &mut rng) => parcel?,
-            () = stop.requested() => return Err(Interrupted.into()),
-        };
-        self.via.extend(parcel.relays);
-        self.grant = Some(parcel.grant);
-        Ok(parcel.ticket)
+        tokio::select! {
+            ticket = redeem(&self.args.registry, code, &mut rng) => Ok(ticket?),
+            () = stop.requested() => Err(Interrupted.into()),
+        }
     }
-}
-
-fn rng() -> anyhow::Result<ChaCha20Rng> {
-    ChaCha20Rng::try_from_rng(&mut SysRng).context("the system provides no random numbers")
 }

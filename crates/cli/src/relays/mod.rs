@@ -1,8 +1,8 @@
 //! The relays of one side of a transfer, from `--via` and `--registry`.
 //!
 //! [`RelaySources`] owns both sources: it lists relays in a ticket, dials through relays, and keeps
-//! them up to date while the connection lasts. What comes with a one-time code adds to them. It
-//! never picks paths; that is the session's part.
+//! them up to date while the connection lasts. A listener's ticket lends access to both, which the
+//! initiator adds to its own. It never picks paths; that is the session's part.
 
 mod code;
 mod registry;
@@ -14,9 +14,12 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 
-use manyway::relay::{MAX_TICKET_RELAYS, RelayId, RelayTicket};
+use anyhow::Context;
+use manyway::relay::{LentRegistry, LentRelay, MAX_TICKET_RELAYS, RelayId, RelayTicket};
 use manyway::{Carriers, ConnectError, Connection, Endpoint, RelayAddress, Ticket};
-use manyway_registry::client::{ClientError, Grant};
+use manyway_registry::client::ClientError;
+use rand::SeedableRng;
+use rand::rngs::{ChaCha20Rng, SysRng};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -44,8 +47,8 @@ pub(crate) struct RelaySources {
     carrier: Carriers,
     via: Vec<RelayTicket>,
     registry: Option<RegistryRelays>,
-    /// Access to the registry that came with a code.
-    grant: Option<Grant>,
+    /// Access to the registry that came with the ticket.
+    borrowed: Option<LentRegistry>,
     screen: Screen,
     /// How many relays to use at a time.
     pick: Option<u16>,
@@ -67,7 +70,7 @@ impl RelaySources {
             carrier,
             via,
             registry: None,
-            grant: None,
+            borrowed: None,
             screen: screen.clone(),
             pick,
         })
@@ -93,11 +96,56 @@ impl RelaySources {
         stop: &Stop,
     ) -> anyhow::Result<Ticket> {
         let ticket = match invitation {
-            Invitation::Ticket(ticket) => ticket,
-            Invitation::Code(code) => self.redeem(&code, stop).await?,
+            Invitation::Ticket(ticket) => {
+                self.borrow(&ticket)?;
+                ticket
+            }
+            Invitation::Code(code) => {
+                let ticket = self.redeem(&code, stop).await?;
+                // It is to the registry of the code; the user's token may be for another.
+                self.borrowed.clone_from(&ticket.lent.registry);
+                ticket
+            }
         };
         self.enrol(stop).await?;
         Ok(ticket)
+    }
+
+    /// Uses the access to a registry that a ticket lends, unless the user has a token for one.
+    pub(crate) fn borrow(&mut self, ticket: &Ticket) -> anyhow::Result<()> {
+        let Some(lent) = &ticket.lent.registry else {
+            return Ok(());
+        };
+        if self.args.token_file.is_some() {
+            return Ok(());
+        }
+        let urls = lent.urls.iter().map(|url| url.parse());
+        self.args.registry = urls.collect::<Result<_, _>>().map_err(|error| {
+            usage(format!(
+                "the ticket names a registry where none can be: {error}. Ask for a new one"
+            ))
+        })?;
+        self.borrowed = Some(lent.clone());
+        Ok(())
+    }
+
+    /// Lends the holders of the ticket our access to its relays and to the registry.
+    ///
+    /// # Errors
+    /// The registry refuses.
+    pub(crate) async fn lend(&mut self, ticket: &mut Ticket) -> anyhow::Result<()> {
+        let lent = |relay: &RelayTicket| {
+            Some(LentRelay {
+                tcp: relay.tcp,
+                access: relay.access.clone()?,
+            })
+        };
+        ticket.lent.relays = self.via.iter().filter_map(lent).collect();
+        if let Some(registry) = &mut self.registry {
+            let lent = registry.lend(&mut rng()?).await;
+            ticket.lent.registry = registry.tolerate_outage(&self.screen, lent)?;
+        }
+        Ok(())
     }
 
     /// Enrols at the registry, so that a token that it refuses fails at once. One that doesn't
@@ -128,14 +176,16 @@ impl RelaySources {
         &self,
         stop: &Stop,
     ) -> anyhow::Result<Option<(RegistryRelays, Result<(), ClientError>)>> {
-        if !self.args.registry.is_empty() && self.args.token_file.is_none() && self.grant.is_none()
+        if !self.args.registry.is_empty()
+            && self.args.token_file.is_none()
+            && self.borrowed.is_none()
         {
             return Err(usage(
-                "`--registry` needs your token for it: name the file with `--token-file` (only a \
-                 code makes do without)",
+                "`--registry` needs your token for it: name the file with `--token-file` (you need \
+                 none if the ticket or the code gives access)",
             ));
         }
-        let client = client(&self.args, self.grant.as_ref())?;
+        let client = client(&self.args, self.borrowed.as_ref())?;
         let Some(mut registry) =
             client.map(|(client, _)| RegistryRelays::new(client, self.args.relays, self.carrier))
         else {
@@ -193,7 +243,7 @@ impl RelaySources {
         if self.carrier == Carriers::Tcp {
             return Ok(None);
         }
-        let client = client(&self.args, self.grant.as_ref())?;
+        let client = client(&self.args, self.borrowed.as_ref())?;
         Ok(client.map(|(client, rng)| Rendezvous::new(client, rng, ticket)))
     }
 
@@ -221,13 +271,16 @@ impl RelaySources {
                 let found = registry.tolerate_outage(&self.screen, found)?;
                 if self.carrier == Carriers::Tcp
                     && relays.is_empty()
+                    && ticket.lent.relays.is_empty()
                     && found.as_ref().is_some_and(Vec::is_empty)
                 {
                     self.screen.say(TICKET_WITHOUT_TCP);
                 }
                 let answered = found.is_some();
                 relays.extend(found.unwrap_or_default());
-                let known: BTreeSet<RelayId> = relays.iter().map(|r| r.relay.id).collect();
+                let lent = ticket.relays_with_access().into_iter().map(|r| r.relay);
+                let known: BTreeSet<RelayId> =
+                    relays.iter().map(|r| r.relay.id).chain(lent).collect();
                 if let Some(pick) = self.pick.map(usize::from)
                     && answered
                     && known.len() < pick
@@ -273,6 +326,10 @@ fn diagnosed(error: ConnectError) -> anyhow::Error {
         }
         error => error.into(),
     }
+}
+
+fn rng() -> anyhow::Result<ChaCha20Rng> {
+    ChaCha20Rng::try_from_rng(&mut SysRng).context("the system provides no random numbers")
 }
 
 /// The peer's addresses from a rendezvous. Never resolves if there are none.

@@ -267,7 +267,7 @@ fn each_failure_has_its_sentence() {
 
     let first_relay = relay(&hosts);
     let via = ["--via", "@relay"];
-    let _relayed = hosts.listen("4007", &via);
+    let _relayed = hosts.listen("4007", &[&via[..], &["--keep-access"]].concat());
     failures.push(("relay without access", hosts.send("4007", &[])));
     let absent = hosts.listen("4008", &via);
     absent.signal("KILL");

@@ -20,6 +20,7 @@ mod forward;
 mod hook;
 mod hostile;
 mod kernel;
+mod lent;
 mod many_relays;
 mod metered;
 mod metrics;

@@ -245,6 +245,8 @@ fn a_peer_is_known_through_a_relay_too() {
         &via,
     ];
     let (receiver, ticket) = office.listen(&line);
+    // It stays valid for longer than access does.
+    assert_eq!(ticket, ticket.without_access());
     let hidden = Ticket {
         addresses: Vec::new(),
         ..ticket

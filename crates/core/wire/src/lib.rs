@@ -58,5 +58,8 @@ pub use params::TransportParameters;
 pub use peer::PeerId;
 pub use record::{MAX_RECORD, RECORD_HEADER_LEN, RecordError, RecordReader, record_header};
 pub use text::TextError;
-pub use ticket::{MAX_TICKET_RELAYS, Ticket};
+pub use ticket::{
+    LentAccess, LentRegistry, LentRelay, MAX_CREDENTIAL_LEN, MAX_LENT_URLS, MAX_TICKET_RELAYS,
+    MAX_URL_LEN, Ticket,
+};
 pub use version::VERSION;

@@ -145,7 +145,7 @@ impl TextFormat {
     }
 }
 
-const CHECKSUM_LEN: usize = 4;
+pub(crate) const CHECKSUM_LEN: usize = 4;
 
 pub(crate) const DIGITS: &str = "abcdefghijklmnopqrstuvwxyz234567";
 

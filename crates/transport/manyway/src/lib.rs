@@ -148,7 +148,9 @@ pub use manyway_control as control;
 
 /// Relays as people paste them: see [`Connection::add_relays`].
 pub mod relay {
-    pub use manyway_session::{Access, MAX_TICKET_RELAYS, RelayId, RelayTicket};
+    pub use manyway_session::{
+        Access, LentAccess, LentRegistry, LentRelay, MAX_TICKET_RELAYS, RelayId, RelayTicket,
+    };
 }
 
 /// Files and directories over a pair of streams: see [`send`](files::send) and

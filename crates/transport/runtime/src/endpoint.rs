@@ -228,7 +228,8 @@ impl Endpoint {
     }
 
     /// Connects to the listener that made the ticket, over every pair of addresses that can reach
-    /// each other. Dropping the future gives the attempt up.
+    /// each other, and through the relays that the ticket gives access to. Dropping the future gives
+    /// the attempt up.
     ///
     /// # Errors
     /// The listener didn't answer, the ticket can't be used from here, or the endpoint was closed.
@@ -237,8 +238,8 @@ impl Endpoint {
     }
 
     /// As [`Endpoint::connect`]; if no address can be reached, it connects through the relays that
-    /// the ticket names and `relays` gives access to. It then offers all of `relays` to the
-    /// connection: see [`Connection::add_relays`].
+    /// the ticket names and that `relays` or the ticket itself gives access to. It then offers all
+    /// of them to the connection: see [`Connection::add_relays`].
     ///
     /// # Errors
     /// As [`Endpoint::connect`].
@@ -263,8 +264,9 @@ impl Endpoint {
         relays: &[RelayAccess],
         met: impl Future<Output = Vec<SocketAddr>>,
     ) -> Result<Connection, ConnectError> {
-        let connection = self.dial(ticket, relays).await?;
-        self.answered(connection, ticket, relays, met).await
+        let relays = with_lent(ticket, relays);
+        let connection = self.dial(ticket, &relays).await?;
+        self.answered(connection, ticket, &relays, met).await
     }
 
     /// Begins to connect.
@@ -435,6 +437,17 @@ impl Drop for Endpoint {
         let now = self.shared.clock.now();
         self.shared.act(|state| state.let_endpoint_go(now));
     }
+}
+
+/// This access, and the ticket's own to other relays.
+fn with_lent(ticket: &Ticket, relays: &[RelayAccess]) -> Vec<RelayAccess> {
+    let mut all = relays.to_vec();
+    for lent in ticket.relays_with_access() {
+        if !relays.iter().any(|own| own.relay.id == lent.relay) {
+            all.extend(RelayAccess::of(&lent));
+        }
+    }
+    all
 }
 
 async fn scan() -> Result<Vec<InterfaceAddress>, BindError> {

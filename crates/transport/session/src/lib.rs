@@ -40,4 +40,6 @@ pub use stats::{
 
 pub use handshake::{Identity, Secrets, listen_key, listener_name};
 pub use manyway_wire::relay::{Access, ListenKey, ListenerName, RelayId, RelayTicket};
-pub use manyway_wire::{MAX_TICKET_RELAYS, PathId, PeerId, StreamId, Ticket};
+pub use manyway_wire::{
+    LentAccess, LentRegistry, LentRelay, MAX_TICKET_RELAYS, PathId, PeerId, StreamId, Ticket,
+};

@@ -7,15 +7,14 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::time::Duration;
 
-use anyhow::Context;
-use manyway::relay::{RelayId, RelayTicket};
+use manyway::relay::{LentRegistry, RelayId, RelayTicket};
 use manyway::{Carriers, Connection, Event, Events, PathEvent, RelayAccess, Ticket};
 use manyway_registry::Role;
-use manyway_registry::client::{Client, ClientError, Grant};
-use rand::SeedableRng;
-use rand::rngs::{ChaCha20Rng, SysRng};
+use manyway_registry::client::{Client, ClientError};
+use rand::rngs::ChaCha20Rng;
 use tokio::time::{Instant, sleep_until};
 
+use super::rng;
 use crate::args::RelaySourceArgs;
 use crate::screen::Screen;
 use crate::state::token;
@@ -28,20 +27,17 @@ const INTERVALS: Intervals = Intervals {
 /// Most relays in one refresh request.
 const MAX_REFRESH: usize = 200;
 
-/// A registry client, with a key pair of its own or with the access that came with a code; `None`
-/// without `--registry`.
+/// A registry client, with a key pair of its own or with borrowed access; `None` without a registry.
 pub(super) fn client(
     args: &RelaySourceArgs,
-    grant: Option<&Grant>,
+    borrowed: Option<&LentRegistry>,
 ) -> anyhow::Result<Option<(Client, ChaCha20Rng)>> {
     if args.registry.is_empty() {
         return Ok(None);
     }
-    let mut rng =
-        ChaCha20Rng::try_from_rng(&mut SysRng).context("the system provides no random numbers")?;
-    let client = match (&args.token_file, grant) {
-        // Access that came with a code is to that registry; a token may be for another.
-        (_, Some(grant)) => Client::granted(&args.registry, grant)?,
+    let mut rng = rng()?;
+    let client = match (&args.token_file, borrowed) {
+        (_, Some(lent)) => Client::borrowed(&args.registry, lent)?,
         (Some(file), None) => Client::new(&args.registry, token(file, Role::Client)?, &mut rng)?,
         (None, None) => return Ok(None),
     };
@@ -85,6 +81,14 @@ impl RegistryRelays {
 
     pub(super) async fn enrol(&mut self) -> Result<(), ClientError> {
         self.client.enrol().await
+    }
+
+    /// Access for whoever holds our ticket.
+    pub(super) async fn lend(
+        &mut self,
+        rng: &mut ChaCha20Rng,
+    ) -> Result<LentRegistry, ClientError> {
+        self.client.lend(rng).await
     }
 
     /// Transfers go on while the registry is unreachable, and the user reads so once. A refusal is

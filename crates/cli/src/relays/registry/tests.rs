@@ -10,6 +10,7 @@ use manyway_registry::server::{Connections, Server as Registry, ServerConfig as 
 use manyway_registry::store::Store;
 use manyway_registry::{Core, Limits, RegistryKey, RegistryUrl, Token, Tokens, tls};
 use manyway_relay::server::open_keys;
+use rand::SeedableRng;
 use tempfile::TempDir;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;

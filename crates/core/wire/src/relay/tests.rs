@@ -344,6 +344,7 @@ fn relays_texts_are_no_longer_than_tickets() {
         secret: [0; 32],
         addresses: vec![addr("[::1]:1"); crate::MAX_ADDRESSES],
         relays: Vec::new(),
+        lent: crate::LentAccess::default(),
     };
     let mut longest = relay_ticket();
     longest.addresses = vec![addr("[::1]:1"); MAX_RELAY_ADDRESSES];

@@ -12,9 +12,9 @@ use manyway_wire::relay::{
     StreamRefusal, StreamReply, StreamRequest, VoucherTerms,
 };
 use manyway_wire::{
-    AckInfo, ConnectionId, Cookie, DataHeader, EcnCounts, Frame, INIT_LEN, Init, MAC1_LEN,
-    MAC2_LEN, PathId, PeerId, Reply, StreamId, StreamKind, TAG_LEN, Ticket, TransportParameters,
-    encode_ack, fuzzing, record_header, varint,
+    AckInfo, ConnectionId, Cookie, DataHeader, EcnCounts, Frame, INIT_LEN, Init, LentAccess,
+    LentRegistry, MAC1_LEN, MAC2_LEN, PathId, PeerId, Reply, StreamId, StreamKind, TAG_LEN, Ticket,
+    TransportParameters, encode_ack, fuzzing, record_header, varint,
 };
 
 type Target = fn(&[u8]);
@@ -311,7 +311,7 @@ fn parameters() -> Vec<(&'static str, &'static str, Vec<u8>)> {
 }
 
 fn tickets() -> Vec<(&'static str, &'static str, Vec<u8>)> {
-    let ticket = |addresses: &[&str]| {
+    let ticket = |addresses: &[&str], lent: LentAccess| {
         let ticket = Ticket {
             version: Ticket::VERSION,
             id: [1; 8],
@@ -322,13 +322,24 @@ fn tickets() -> Vec<(&'static str, &'static str, Vec<u8>)> {
                 .map(|address| address.parse().expect("an address"))
                 .collect(),
             relays: Vec::new(),
+            lent,
         };
         ticket.to_string().into_bytes()
     };
-    let two = ticket(&["203.0.113.9:40000", "[2001:db8::2]:40000"]);
+    let none = LentAccess::default();
+    let two = ticket(&["203.0.113.9:40000", "[2001:db8::2]:40000"], none.clone());
+    let lent = LentAccess {
+        relays: Vec::new(),
+        registry: Some(LentRegistry {
+            urls: vec!["https://registry.example:45180".to_owned()],
+            seed: [4; 32],
+            credential: "credential".to_owned(),
+        }),
+    };
     vec![
         ("peer_id", "id", PeerId([2; 32]).to_string().into_bytes()),
-        ("ticket", "no-address", ticket(&[])),
+        ("ticket", "no-address", ticket(&[], none)),
+        ("ticket", "with-access", ticket(&[], lent)),
         ("ticket", "two-addresses", two),
     ]
 }

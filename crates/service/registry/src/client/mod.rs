@@ -6,7 +6,6 @@
 mod meeting;
 mod membership;
 mod pairing;
-mod parcel;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -15,6 +14,7 @@ use std::time::Duration;
 use hyper::{Method, StatusCode};
 use manyway_relay::keys::public_key;
 use manyway_units::printable;
+use manyway_wire::LentRegistry;
 use manyway_wire::relay::{Access, MAX_RELAY_ADDRESSES, RelayId, RelayTicket, Voucher};
 use rand::CryptoRng;
 use serde::Serialize;
@@ -30,7 +30,6 @@ use crate::{RegistryUrl, Token, tls};
 pub use meeting::{MAX_LEFT, Meeting, MeetingError};
 pub use membership::{Membership, RelayDescriptor};
 pub use pairing::{Hosted, PairingError, redeem};
-pub use parcel::Parcel;
 
 /// The time limit for one answer.
 const WAIT: Duration = Duration::from_secs(10);
@@ -65,8 +64,8 @@ pub enum ClientError {
     },
     /// There is no token to enrol with.
     #[error(
-        "the registry no longer accepts the access that came with the code: use a new code, or \
-         name your own token with --token-file"
+        "the registry no longer accepts the access that came with the ticket or the code: ask for \
+         a new one, or name your own token with --token-file"
     )]
     NoToken,
     /// The answer makes no sense.
@@ -185,6 +184,15 @@ impl Registries {
         Ok((link.ask(ask).await?, link))
     }
 
+    fn urls(&self) -> impl Iterator<Item = RegistryUrl> {
+        let with_pins = self.endpoints.iter().zip(&self.pins);
+        with_pins.map(|(endpoint, pin)| RegistryUrl {
+            host: endpoint.host.clone(),
+            port: endpoint.port,
+            pin: *pin,
+        })
+    }
+
     /// Closes the connection, because no request will follow for a while.
     pub(crate) fn rest(&mut self) {
         self.link = None;
@@ -261,25 +269,10 @@ pub async fn registry_keys(urls: &[RegistryUrl]) -> Result<Vec<RelayId>, ClientE
     Ok(keys)
 }
 
-/// Access to registries without a token, for a day.
-#[derive(Clone)]
-pub struct Grant {
-    /// The seed of the key for the relays.
-    pub seed: Zeroizing<[u8; 32]>,
-    /// What the registry gave for that key.
-    pub credential: Zeroizing<String>,
-}
-
-impl fmt::Debug for Grant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Grant(..)")
-    }
-}
-
 /// A user of relays. It enrols by itself, and again when its credential has expired.
 pub struct Client {
     registries: Registries,
-    /// None if it uses a [`Grant`].
+    /// None if its access is lent.
     token: Option<Token>,
     seed: Zeroizing<[u8; 32]>,
     key: RelayId,
@@ -307,17 +300,17 @@ impl Client {
         })
     }
 
-    /// A client with the access that somebody has granted.
+    /// A client with the access that somebody has lent, at these URLs.
     ///
     /// # Errors
     /// There is no URL, or TLS can't be used.
-    pub fn granted(urls: &[RegistryUrl], grant: &Grant) -> Result<Self, ClientError> {
+    pub fn borrowed(urls: &[RegistryUrl], lent: &LentRegistry) -> Result<Self, ClientError> {
         Ok(Self {
             registries: Registries::new(urls)?,
             token: None,
-            key: public_key(&grant.seed),
-            seed: grant.seed.clone(),
-            credential: Some(grant.credential.clone()),
+            key: public_key(&lent.seed),
+            seed: Zeroizing::new(lent.seed),
+            credential: Some(Zeroizing::new(lent.credential.clone())),
         })
     }
 
@@ -325,14 +318,19 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError`].
-    pub async fn grant(
+    pub async fn lend(
         &mut self,
         rng: &mut (impl CryptoRng + ?Sized),
-    ) -> Result<Grant, ClientError> {
-        let mut seed = Zeroizing::new([0; 32]);
-        rng.fill_bytes(&mut *seed);
-        let credential = self.enrol_key(public_key(&seed)).await?;
-        Ok(Grant { seed, credential })
+    ) -> Result<LentRegistry, ClientError> {
+        let mut seed = [0; 32];
+        rng.fill_bytes(&mut seed);
+        let credential = self.enrol_key(public_key(&seed)).await?.to_string();
+        let urls = self.registries.urls().map(|url| url.to_string()).collect();
+        Ok(LentRegistry {
+            urls,
+            seed,
+            credential,
+        })
     }
 
     /// Enrols now rather than with the first request, so that a wrong token shows at once.
@@ -340,7 +338,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub async fn enrol(&mut self) -> Result<(), ClientError> {
-        // A granted credential is there already, until a registry refuses it.
+        // A lent credential is there already, until a registry refuses it.
         if self.token.is_some() || self.credential.is_none() {
             self.credential = Some(self.enrol_key(self.key).await?);
         }

@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use hyper::Method;
 use manyway_wire::Ticket;
-use manyway_wire::relay::RelayTicket;
 use rand::CryptoRng;
 use tokio::time::{Instant, sleep, sleep_until};
 use zeroize::Zeroizing;
 
-use super::{Client, ClientError, Parcel, Registries, WAIT, post};
+use super::{Client, ClientError, Registries, WAIT, post};
 use crate::api::{
     self, Answer, AnswerOffer, MAX_WAIT_S, Offer, OpenMailbox, OpenedMailbox, SendParcel,
     TakeOffer, WatchMailbox,
@@ -55,8 +54,8 @@ pub enum PairingError {
     Forgotten,
     /// The parcel is too long.
     #[error(
-        "the ticket and its relays are longer than the {MAX_CONTENT} bytes that a code can pass \
-         on: name fewer relays with --via"
+        "the ticket is longer than the {MAX_CONTENT} bytes that a code can pass on: name fewer \
+         relays with --via"
     )]
     TooLong,
     /// What came isn't the host's.
@@ -114,25 +113,19 @@ pub struct Hosted {
 }
 
 impl Hosted {
-    /// Makes a code with random words for what `parcel` returns, and opens its mailbox at the first
-    /// of the registries: each has mailboxes of its own.
+    /// Makes a code with random words for this ticket, and opens its mailbox at the first of the
+    /// registries: each has mailboxes of its own.
     ///
     /// # Errors
     /// [`PairingError`].
     pub async fn open(
         urls: &[RegistryUrl],
         token: Token,
-        (ticket, relays): (Ticket, Vec<RelayTicket>),
+        ticket: &Ticket,
         rng: &mut (impl CryptoRng + ?Sized),
     ) -> Result<Self, PairingError> {
         let mut client = Client::new(first(urls), token, rng)?;
-        let grant = client.grant(rng).await?;
-        let content = Parcel {
-            ticket,
-            relays,
-            grant,
-        };
-        let content = content.encode();
+        let content = Zeroizing::new(ticket.to_string().into_bytes());
         if content.len() > MAX_CONTENT {
             return Err(PairingError::TooLong);
         }
@@ -214,7 +207,7 @@ impl Hosted {
     }
 }
 
-/// Uses a code: returns what its host has for the guest. It needs no token, and asks the first of
+/// Uses a code: returns the host's ticket. It needs no token, and asks the first of
 /// these registries only, as [`Hosted::open`] does.
 ///
 /// # Errors
@@ -223,7 +216,7 @@ pub async fn redeem(
     urls: &[RegistryUrl],
     code: &Code,
     rng: &mut (impl CryptoRng + ?Sized),
-) -> Result<Parcel, PairingError> {
+) -> Result<Ticket, PairingError> {
     let mut registries = Registries::new(first(urls))?;
     let guest = secret(rng);
     let take = TakeOffer {
@@ -252,7 +245,9 @@ pub async fn redeem(
     };
     let content = pairing.open(&sealed).map(Zeroizing::new);
     let content = content.map_err(|_| PairingError::Forged)?;
-    Parcel::decode(&content).ok_or(PairingError::Unreadable)
+    let text = std::str::from_utf8(&content).ok();
+    text.and_then(|text| text.parse().ok())
+        .ok_or(PairingError::Unreadable)
 }
 
 fn first(urls: &[RegistryUrl]) -> &[RegistryUrl] {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::common::{CLIENT_TOKEN, Registry, TestRelay, ask, core, key, limits, rng, token};
 use manyway_registry::api::{AnswerOffer, OpenMailbox, SendParcel, TakeOffer, encode};
-use manyway_registry::client::{Client, Hosted, PairingError, Parcel, redeem};
+use manyway_registry::client::{Client, Hosted, PairingError, redeem};
 use manyway_registry::store::Store;
 use manyway_registry::{Code, Core, Limits, Problem, RegistryUrl, Role, tls};
 use manyway_wire::Ticket;
@@ -24,16 +24,19 @@ fn ticket() -> Ticket {
         secret: [2; 32],
         addresses: vec!["192.0.2.1:9".parse().unwrap()],
         relays: Vec::new(),
+        lent: manyway_wire::LentAccess::default(),
     }
 }
 
 async fn host(url: &RegistryUrl) -> Result<Hosted, PairingError> {
     let urls = std::slice::from_ref(url);
-    let content = (ticket(), Vec::new());
-    Hosted::open(urls, token(Role::Client), content, &mut rng(21)).await
+    let mut ticket = ticket();
+    let mut client = Client::new(urls, token(Role::Client), &mut rng(20))?;
+    ticket.lent.registry = Some(client.lend(&mut rng(22)).await?);
+    Hosted::open(urls, token(Role::Client), &ticket, &mut rng(21)).await
 }
 
-async fn guest(url: &RegistryUrl, code: &str, seed: u64) -> Result<Parcel, PairingError> {
+async fn guest(url: &RegistryUrl, code: &str, seed: u64) -> Result<Ticket, PairingError> {
     let code: Code = code.parse().unwrap();
     redeem(std::slice::from_ref(url), &code, &mut rng(seed)).await
 }
@@ -63,14 +66,16 @@ async fn a_guest_gets_the_ticket_and_access_once() {
     let code = hosted.code().to_string();
     assert!(!format!("{hosted:?}").contains(code.rsplit('-').next().unwrap()));
     let serving = tokio::spawn(hosted.serve());
-    let parcel = guest(&registry.url, &code, 1).await.unwrap();
+    let got = guest(&registry.url, &code, 1).await.unwrap();
     serving.await.unwrap().unwrap();
-    assert_eq!(parcel.ticket, ticket());
+    assert_eq!(got.without_access(), ticket());
+    let lent = got.lent.registry.unwrap();
+    assert_eq!(lent.urls, [registry.url.to_string()]);
     // What came with it gives access to relays, and nothing else: no more access for others.
-    let mut client = Client::granted(urls, &parcel.grant).unwrap();
+    let mut client = Client::borrowed(urls, &lent).unwrap();
     let relays = client.subset(50).await.unwrap();
     assert_eq!((relays.len(), relays[0].relay), (1, relay.id()));
-    let error = client.grant(&mut rng(3)).await.unwrap_err();
+    let error = client.lend(&mut rng(3)).await.unwrap_err();
     assert!(error.to_string().contains("--token-file"), "{error}");
     let again = said(guest(&registry.url, &code, 2).await);
     assert!(again.contains("a code works once"), "{again}");
@@ -101,8 +106,7 @@ async fn both_ends_ask_the_first_registry_alone() {
     );
     let urls = [first.url.clone(), second.url.clone()];
     first.kill().await;
-    let content = (ticket(), Vec::new());
-    let opened = Hosted::open(&urls, token(Role::Client), content, &mut rng(1)).await;
+    let opened = Hosted::open(&urls, token(Role::Client), &ticket(), &mut rng(1)).await;
     assert!(opened.as_ref().is_err_and(PairingError::is_outage));
     let code = "7-guitar-saddle-orbit".parse().unwrap();
     let redeemed = redeem(&urls, &code, &mut rng(2)).await;
@@ -204,8 +208,8 @@ async fn a_registry_that_forges_an_end_gets_and_gives_nothing() {
         _ => (200, json!(null)),
     });
     let forger = forger.await;
-    let parcel = guest(&forger.url, "7-guitar-saddle-orbit", 1).await;
-    assert!(matches!(parcel, Err(PairingError::Forged)), "{parcel:?}");
+    let forged = guest(&forger.url, "7-guitar-saddle-orbit", 1).await;
+    assert!(matches!(forged, Err(PairingError::Forged)), "{forged:?}");
     let hosted = host(&forger.url).await.unwrap();
     let served = hosted.serve().await;
     assert!(

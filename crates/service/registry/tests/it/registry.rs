@@ -175,6 +175,7 @@ fn ticket(secret: u8) -> Ticket {
         secret: [secret; 32],
         addresses: Vec::new(),
         relays: Vec::new(),
+        lent: manyway_wire::LentAccess::default(),
     }
 }
 
@@ -350,9 +351,9 @@ async fn who_has_lost_its_token_is_refused_from_then_on() {
     let mut member = relay.membership(std::slice::from_ref(&registry.url));
     member.enrol().await.unwrap();
     let mut lab = registry.client();
-    let grant = lab.grant(&mut rng(3)).await.unwrap();
+    let lent = lab.lend(&mut rng(3)).await.unwrap();
     let urls = std::slice::from_ref(&registry.url);
-    let mut guest = Client::granted(urls, &grant).unwrap();
+    let mut guest = Client::borrowed(urls, &lent).unwrap();
     assert_eq!(lab.subset(5).await.unwrap().len(), 1);
     assert_eq!(guest.subset(5).await.unwrap().len(), 1);
     // The same token under another name: the client enrols again by itself, and its guest can't.
@@ -363,7 +364,7 @@ async fn who_has_lost_its_token_is_refused_from_then_on() {
     assert!(matches!(error, ClientError::NoToken), "{error}");
     member.heartbeat().await.unwrap();
     registry.handle.set_tokens(Tokens::default());
-    let credential = grant.credential.to_string();
+    let credential = lent.credential.clone();
     let (status, answer) = ask(&registry, "POST", "/v1/vouchers", &credential, "{}").await;
     assert_eq!((status, &answer["error"]["code"]), (401, &json!("revoked")));
     let words = answer["error"]["message"].as_str().unwrap();
@@ -390,10 +391,10 @@ async fn metrics_tell_of_requests_and_of_each_account() {
     let mut client = registry.client();
     client.subset(5).await.unwrap();
     client.refresh(&[relay.id()]).await.unwrap();
-    let grant = client.grant(&mut rng(3)).await.unwrap();
+    let lent = client.lend(&mut rng(3)).await.unwrap();
     let too_many = r#"{"more":201}"#;
     for (method, path, bearer, body) in [
-        ("POST", "/v1/vouchers", &**grant.credential, too_many),
+        ("POST", "/v1/vouchers", &*lent.credential, too_many),
         ("POST", "/v1/vouchers", "nobody's", "{}"),
         ("PUT", "/v1/meetings/x", "", "no JSON"),
         ("GET", "/v1/vouchers", "", ""),

@@ -66,6 +66,7 @@ impl Secrets {
             secret: *self.psk,
             addresses,
             relays: Vec::new(),
+            lent: manyway_wire::LentAccess::default(),
         }
     }
 

@@ -1,11 +1,16 @@
+mod lent;
+
 use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
 use bytes::BufMut;
 
+pub use self::lent::{
+    LentAccess, LentRegistry, LentRelay, MAX_CREDENTIAL_LEN, MAX_LENT_URLS, MAX_URL_LEN,
+};
 use crate::reader::Reader;
-use crate::relay::RelayId;
+use crate::relay::{RelayId, RelayTicket};
 use crate::text::{TextError, TextFormat};
 use crate::{DecodeError, MAX_ADDRESSES, TICKET_ID_LEN, address};
 
@@ -29,6 +34,8 @@ pub struct Ticket {
     /// Relays at which the listener can be found under a name that derives from the secret. Only
     /// the first [`MAX_TICKET_RELAYS`] are encoded.
     pub relays: Vec<(SocketAddr, RelayId)>,
+    /// Access that comes with it.
+    pub lent: LentAccess,
 }
 
 /// The most relays in a ticket.
@@ -37,6 +44,19 @@ pub const MAX_TICKET_RELAYS: usize = 8;
 impl Ticket {
     /// The version of the format that this crate reads and writes.
     pub const VERSION: u8 = 1;
+
+    /// Those of its relays that it gives access to.
+    pub fn relays_with_access(&self) -> Vec<RelayTicket> {
+        self.lent.relay_tickets(&self.relays)
+    }
+
+    /// The same ticket for holders with access of their own, which is shorter.
+    pub fn without_access(&self) -> Self {
+        Self {
+            lent: LentAccess::default(),
+            ..self.clone()
+        }
+    }
 }
 
 impl fmt::Display for Ticket {
@@ -49,12 +69,15 @@ impl fmt::Display for Ticket {
         bytes.put_u8(address::sendable(&self.addresses).len() as u8);
         address::put_list(&mut bytes, &self.addresses);
         let relays = &self.relays[..self.relays.len().min(MAX_TICKET_RELAYS)];
-        if !relays.is_empty() {
+        if !relays.is_empty() || !self.lent.is_empty() {
             bytes.put_u8(relays.len() as u8);
             for (address, id) in relays {
                 address::put_list(&mut bytes, &[*address]);
                 bytes.put_slice(&id.0);
             }
+        }
+        if !self.lent.is_empty() {
+            self.lent.encode(relays, &mut bytes);
         }
         f.write_str(&TEXT.encode(bytes))
     }
@@ -78,6 +101,7 @@ impl fmt::Debug for Ticket {
             .field("public_key", &self.public_key)
             .field("addresses", &self.addresses)
             .field("relays", &self.relays)
+            .field("lent", &self.lent)
             .finish_non_exhaustive()
     }
 }
@@ -91,9 +115,12 @@ const TEXT: TextFormat = TextFormat {
 
 /// Bytes without addresses.
 const MIN_LEN: usize = TICKET_ID_LEN + 32 + 32 + 1;
-/// Bytes with the most addresses, all of them IPv6.
-const MAX_LEN: usize =
-    MIN_LEN + MAX_ADDRESSES * (1 + 16 + 2) + 1 + MAX_TICKET_RELAYS * (1 + 16 + 2 + RelayId::LEN);
+/// Bytes with the most addresses, all of them IPv6, and the most access.
+const MAX_LEN: usize = MIN_LEN
+    + MAX_ADDRESSES * (1 + 16 + 2)
+    + 1
+    + MAX_TICKET_RELAYS * (1 + 16 + 2 + RelayId::LEN)
+    + LentAccess::MAX_LEN;
 
 fn decode(body: &[u8]) -> Result<Ticket, DecodeError> {
     let mut reader = Reader::new(body);
@@ -103,6 +130,10 @@ fn decode(body: &[u8]) -> Result<Ticket, DecodeError> {
     let count = reader.u8("its number of addresses")?;
     let addresses = address::get_list(&mut reader, count.into())?;
     let relays = relays(&mut reader)?;
+    let lent = match reader.is_empty() {
+        true => LentAccess::default(),
+        false => LentAccess::get(&mut reader, &relays)?,
+    };
     if !reader.is_empty() {
         let expected = body.len() - reader.rest().len();
         return Err(DecodeError::WrongLength {
@@ -118,17 +149,18 @@ fn decode(body: &[u8]) -> Result<Ticket, DecodeError> {
         secret,
         addresses,
         relays,
+        lent,
     })
 }
 
-/// A ticket without relays ends before them, so it is as short as before tickets had relays.
+/// A ticket without relays and access ends before them, so it is as short as it can be.
 fn relays(reader: &mut Reader<'_>) -> Result<Vec<(SocketAddr, RelayId)>, DecodeError> {
     if reader.is_empty() {
         return Ok(Vec::new());
     }
     let what = "its number of relays";
     let count = reader.u8(what)?;
-    if count == 0 {
+    if count == 0 && reader.is_empty() {
         return Err(DecodeError::TooSmall {
             what,
             value: 0,
@@ -158,7 +190,7 @@ mod tests {
 
     use super::*;
     use crate::fuzzing;
-    use crate::text::{BASE32, DIGITS, crc, encoded_len};
+    use crate::text::{BASE32, CHECKSUM_LEN, DIGITS, crc, encoded_len};
 
     fn example() -> Ticket {
         Ticket {
@@ -171,6 +203,7 @@ mod tests {
                 "[2001:db8::1]:4433".parse().unwrap(),
             ],
             relays: Vec::new(),
+            lent: LentAccess::default(),
         }
     }
 
@@ -241,7 +274,7 @@ mod tests {
             "a 1 inside"
         );
         assert!(matches!(
-            error(&format!("mw1{}", "a".repeat(1091))),
+            error(&format!("mw1{}", "a".repeat(20_000))),
             TextError::WrongLength { .. }
         ));
         let broken = format!("{}\n{}", &text[..60], &text[60..]);
@@ -321,6 +354,25 @@ mod tests {
             ..example()
         };
         let mut bytes = TEXT.decode(&ticket.to_string()).unwrap();
+        bytes.push(0);
+        let cut = error(bytes);
+        let truncated = |error| matches!(error, DecodeError::Truncated { .. });
+        assert!(
+            matches!(cut, TextError::Malformed { error, .. } if truncated(error)),
+            "{cut}"
+        );
+        let lends = Ticket {
+            lent: LentAccess {
+                relays: Vec::new(),
+                registry: Some(LentRegistry {
+                    urls: vec!["https://a".to_owned()],
+                    seed: [0; 32],
+                    credential: "b".to_owned(),
+                }),
+            },
+            ..ticket
+        };
+        let mut bytes = TEXT.decode(&lends.to_string()).unwrap();
         let expected = bytes.len();
         bytes.push(0);
         let too_long = DecodeError::WrongLength {
@@ -352,14 +404,15 @@ mod tests {
         // What counts is the distance from the end, so the longest ticket stands for all with its
         // padding bits, and there are as many paddings as remainders of a length by 5.
         for len in MAX_LEN..=MAX_LEN + 4 {
+            let bits = syndromes(len);
             let mut seen = HashSet::new();
             for at in 0..encoded_len(len) {
                 for change in 1u8..32 {
-                    let error = flipped(len, at, change);
                     // A change of the padding is found without the checksum.
-                    let Some(error) = error else { continue };
-                    let (body, sum) = error.split_last_chunk().expect("long enough");
-                    let syndrome = crc(0, body) ^ u32::from_be_bytes(*sum);
+                    let Some(positions) = changed_bits(len, at, change) else {
+                        continue;
+                    };
+                    let syndrome = positions.iter().fold(0, |sum, &bit| sum ^ bits[bit]);
                     assert!(
                         syndrome != 0 && seen.insert(syndrome),
                         "character {at} of {len} bytes"
@@ -369,16 +422,41 @@ mod tests {
         }
     }
 
+    /// What the checksum of `len` bytes, the last four of which are the sum, says to each bit
+    /// alone: from the end, one step of the checksum a byte.
+    fn syndromes(len: usize) -> Vec<u32> {
+        let mut syndromes = vec![0; 8 * len];
+        let (body, sum) = syndromes.split_at_mut(8 * (len - CHECKSUM_LEN));
+        for (bit, syndrome) in sum.iter_mut().rev().enumerate() {
+            *syndrome = 1 << bit;
+        }
+        let mut byte: [u32; 8] = std::array::from_fn(|bit| crc(0, &[0x80 >> bit]));
+        for bits in body.rchunks_mut(8) {
+            bits.copy_from_slice(&byte);
+            byte = byte.map(|state| crc(state, &[0]));
+        }
+        syndromes
+    }
+
     /// The model behind the proof is what a wrong character really does.
     #[test]
     fn a_wrong_character_changes_the_bytes_as_modelled() {
         let bytes = [0; 100];
+        let syndromes = syndromes(bytes.len());
         let text = BASE32.encode(&bytes);
         for (at, change) in (0..text.len()).flat_map(|at| (1u8..32).map(move |change| (at, change)))
         {
             let mut wrong = text.clone().into_bytes();
             wrong[at] = DIGITS.as_bytes()[usize::from(change)];
-            assert_eq!(BASE32.decode(&wrong).ok(), flipped(bytes.len(), at, change));
+            let model = flipped(bytes.len(), at, change);
+            assert_eq!(BASE32.decode(&wrong).ok(), model);
+            let Some(model) = model else { continue };
+            let (body, sum) = model.split_last_chunk().expect("long enough");
+            let bits = changed_bits(bytes.len(), at, change).unwrap();
+            assert_eq!(
+                crc(0, body) ^ u32::from_be_bytes(*sum),
+                bits.iter().fold(0, |sum, &bit| sum ^ syndromes[bit])
+            );
         }
     }
 
@@ -386,11 +464,19 @@ mod tests {
     /// digit `at`.
     fn flipped(len: usize, at: usize, change: u8) -> Option<Vec<u8>> {
         let mut bytes = vec![0; len];
-        for bit in (0..5).filter(|bit| change >> (4 - bit) & 1 == 1) {
-            let position = 5 * at + bit;
-            *bytes.get_mut(position / 8)? |= 0x80 >> (position % 8);
+        for position in changed_bits(len, at, change)? {
+            bytes[position / 8] |= 0x80 >> (position % 8);
         }
         Some(bytes)
+    }
+
+    /// The bits that change; `None` if one of them is of the padding.
+    fn changed_bits(len: usize, at: usize, change: u8) -> Option<Vec<usize>> {
+        let bits = (0..5).filter(|bit| change >> (4 - bit) & 1 == 1);
+        let positions = bits.map(|bit| 5 * at + bit);
+        positions
+            .map(|position| (position < 8 * len).then_some(position))
+            .collect()
     }
 
     proptest! {
@@ -417,6 +503,7 @@ mod tests {
                 secret,
                 addresses,
                 relays,
+                lent: LentAccess::default(),
             };
             let text = ticket.to_string();
             prop_assert_eq!(text.parse(), Ok(ticket));
