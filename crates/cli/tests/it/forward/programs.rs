@@ -147,6 +147,26 @@ impl Sshd {
         eventually("sshd", || TcpStream::connect(("127.0.0.1", port)).ok());
         Self { process, port }
     }
+
+    /// The arguments by which ssh reaches it through `served`, from the directory of the key.
+    fn through(served: &Served) -> Vec<String> {
+        let proxy = format!(
+            "ProxyCommand={} connect --stdio -q --path 127.0.0.1 @{}/ticket",
+            env!("CARGO_BIN_EXE_manyway"),
+            served.path().display()
+        );
+        let options = [
+            proxy.as_str(),
+            "StrictHostKeyChecking=no",
+            "UserKnownHostsFile=/dev/null",
+            "LogLevel=ERROR",
+            "IdentitiesOnly=yes",
+            "BatchMode=yes",
+        ];
+        let options = options.iter().flat_map(|option| ["-o", option]);
+        let all = ["-F", "none", "-T", "-i", "key"].into_iter().chain(options);
+        all.map(str::to_owned).collect()
+    }
 }
 
 #[test]
@@ -157,31 +177,9 @@ fn ssh_goes_through_connect_as_its_proxy_command() {
     let dir = TempDir::new().unwrap();
     let sshd = Sshd::start(dir.path());
     let served = Served::allowing(&[sshd.port]);
-    let proxy = format!(
-        "ProxyCommand={} connect --stdio -q --path 127.0.0.1 @{}/ticket",
-        env!("CARGO_BIN_EXE_manyway"),
-        served.path().display()
-    );
     let mut command = Command::new("ssh");
     command
-        .args([
-            "-F",
-            "none",
-            "-T",
-            "-o",
-            &proxy,
-            "-o",
-            "StrictHostKeyChecking=no",
-        ])
-        .args(["-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"])
-        .args([
-            "-o",
-            "IdentitiesOnly=yes",
-            "-o",
-            "BatchMode=yes",
-            "-i",
-            "key",
-        ])
+        .args(Sshd::through(&served))
         .args(["anywhere", "cat; exit 7"])
         .current_dir(dir.path())
         .stdin(Stdio::piped())
@@ -191,5 +189,44 @@ fn ssh_goes_through_connect_as_its_proxy_command() {
     let (heard, ended) = fed(Running(command.spawn().unwrap()), &sent);
     assert_eq!(ended.code, 7, "{ended:?}");
     assert!(heard == sent, "{} of {}", heard.len(), sent.len());
+    drop(sshd.process);
+}
+
+#[test]
+fn rsync_copies_a_tree_over_that_ssh() {
+    if !there_is("/usr/sbin/sshd") || !there_is("ssh") || !there_is("rsync") {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let sshd = Sshd::start(dir.path());
+    let served = Served::allowing(&[sshd.port]);
+    std::fs::create_dir_all(dir.path().join("from/deep")).unwrap();
+    for (name, seed) in [("from/a", 4), ("from/deep/b", 5)] {
+        std::fs::write(dir.path().join(name), content(700_000, seed)).unwrap();
+    }
+    let ssh: Vec<String> = Sshd::through(&served)
+        .iter()
+        .map(|word| format!("'{word}'"))
+        .collect();
+    let copied = Command::new("rsync")
+        .args([
+            "-a",
+            "--timeout=60",
+            "-e",
+            &format!("ssh {}", ssh.join(" ")),
+        ])
+        .arg("from/")
+        .arg(format!("anywhere:{}/to/", dir.path().display()))
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    assert!(
+        copied.status.success(),
+        "{}",
+        String::from_utf8_lossy(&copied.stderr)
+    );
+    for (name, seed) in [("to/a", 4), ("to/deep/b", 5)] {
+        assert!(std::fs::read(dir.path().join(name)).unwrap() == content(700_000, seed));
+    }
     drop(sshd.process);
 }
