@@ -24,6 +24,7 @@ const MAX_FILE: u64 = 16 << 10;
 
 /// What leads to a listener.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a command has one")]
 pub(crate) enum Invitation {
     Ticket(Ticket),
     /// A registry has the ticket for who knows this.

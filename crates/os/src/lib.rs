@@ -9,6 +9,7 @@ mod files;
 mod hangup;
 #[cfg(target_os = "linux")]
 pub mod netlink;
+mod pipe;
 pub mod secret;
 mod tcp;
 #[cfg(target_os = "linux")]
@@ -18,4 +19,5 @@ pub mod udp;
 pub use clock::UnixClock;
 pub use files::open_files;
 pub use hangup::ignores_hangup;
-pub use tcp::tcp_listener;
+pub use pipe::SocketPipe;
+pub use tcp::{limit_unsent, tcp_listener};

@@ -1,7 +1,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 /// Connections that the kernel holds until they are accepted.
 const BACKLOG: i32 = 1024;
@@ -27,4 +27,13 @@ pub fn tcp_listener(address: SocketAddr, buffer: Option<usize>) -> io::Result<So
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket)
+}
+
+/// Counts the connection as full while it has this many bytes that were never sent, besides those
+/// in flight. Where the system can't, more bytes wait in its buffer.
+pub fn limit_unsent(connection: &SockRef<'_>, bytes: u32) {
+    #[cfg(target_os = "linux")]
+    connection.set_tcp_notsent_lowat(bytes).ok();
+    #[cfg(not(target_os = "linux"))]
+    let _ = (connection, bytes);
 }

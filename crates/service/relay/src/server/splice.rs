@@ -1,14 +1,10 @@
 //! Forwards bytes from one TCP connection to another without reading them.
 
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use manyway_os::UnixClock;
-use nix::errno::Errno;
-use nix::fcntl::{OFlag, SpliceFFlags, splice};
-use nix::unistd::pipe2;
+use manyway_os::{SocketPipe, UnixClock, limit_unsent};
 use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
@@ -50,8 +46,7 @@ impl Splicer<'_> {
     pub(super) async fn run(&self, one: &TcpStream, other: &TcpStream) -> Ending {
         let ends = [SockRef::from(one), SockRef::from(other)];
         for end in &ends {
-            // Best effort: without it, more bytes wait here.
-            end.set_tcp_notsent_lowat(UNSENT).ok();
+            limit_unsent(end, UNSENT);
             end.set_tcp_nodelay(true).ok();
             // If this ends early, it ends with a reset: a truncated stream must not look complete.
             end.set_linger(Some(Duration::ZERO)).ok();
@@ -138,19 +133,16 @@ impl Splicer<'_> {
 
 /// Holds bytes from one socket until the other takes them.
 enum Channel {
-    /// A pipe: bytes stay in the kernel.
-    Pipe { read: OwnedFd, write: OwnedFd },
-    /// A buffer, if no pipe is available.
+    /// Bytes stay in the kernel.
+    Pipe(SocketPipe),
+    /// If no pipe is available.
     Buffer { bytes: Box<[u8]>, start: usize },
 }
 
 impl Channel {
     fn new(zero_copy: bool) -> Self {
-        let pipe = zero_copy.then(|| pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK));
-        match pipe {
-            Some(Ok((read, write))) => Self::Pipe { read, write },
-            _ => Self::buffer(),
-        }
+        let pipe = zero_copy.then(SocketPipe::new).flatten();
+        pipe.map_or_else(Self::buffer, Self::Pipe)
     }
 
     fn buffer() -> Self {
@@ -163,17 +155,13 @@ impl Channel {
     /// Reads what has arrived into the channel, which is empty.
     fn fill(&mut self, from: &TcpStream) -> io::Result<usize> {
         match self {
-            Self::Pipe { write, .. } => {
-                let flags = SpliceFFlags::SPLICE_F_MOVE | SpliceFFlags::SPLICE_F_NONBLOCK;
-                match retried(|| splice(from, None, &*write, None, CHUNK, flags)) {
-                    // The kernel can't splice sockets.
-                    Err(Errno::EINVAL | Errno::ENOSYS) => {
-                        *self = Self::buffer();
-                        self.fill(from)
-                    }
-                    result => result.map_err(io::Error::from),
+            Self::Pipe(pipe) => match pipe.fill(from, CHUNK) {
+                Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                    *self = Self::buffer();
+                    self.fill(from)
                 }
-            }
+                result => result,
+            },
             Self::Buffer { bytes, start } => {
                 *start = 0;
                 (&*SockRef::from(from)).read(bytes)
@@ -184,24 +172,12 @@ impl Channel {
     /// Sends as many of the `held` bytes as it can.
     fn empty(&mut self, to: &TcpStream, held: usize) -> io::Result<usize> {
         match self {
-            Self::Pipe { read, .. } => {
-                let flags = SpliceFFlags::SPLICE_F_MOVE | SpliceFFlags::SPLICE_F_NONBLOCK;
-                retried(|| splice(&*read, None, to, None, held, flags)).map_err(io::Error::from)
-            }
+            Self::Pipe(pipe) => pipe.empty(to, held),
             Self::Buffer { bytes, start } => {
                 let sent = (&*SockRef::from(to)).write(&bytes[*start..*start + held])?;
                 *start += sent;
                 Ok(sent)
             }
-        }
-    }
-}
-
-fn retried(mut call: impl FnMut() -> nix::Result<usize>) -> nix::Result<usize> {
-    loop {
-        match call() {
-            Err(Errno::EINTR) => {}
-            result => return result,
         }
     }
 }

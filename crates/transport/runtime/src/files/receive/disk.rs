@@ -19,7 +19,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 
 /// The mode of incomplete files.
-pub(super) const OWNERS: u32 = 0o600;
+pub(super) const OWNERS: nix::sys::stat::mode_t = 0o600;
 
 /// The operations. Names are single components of `dir`.
 pub(in crate::files) trait Disk: Debug + Send + Sync {

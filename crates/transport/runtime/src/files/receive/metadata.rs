@@ -210,7 +210,7 @@ impl Metadata {
     }
 
     fn is_up_to_date(&self, stat: &FileStat, entry: &Entry) -> bool {
-        let same_mode = stat.st_mode & 0o7777 == u32::from(entry.mode);
+        let same_mode = stat.st_mode as u16 & 0o7777 == entry.mode;
         (same_mode || !self.modes) && self.owners_of(entry, stat).next().is_none()
     }
 

@@ -79,10 +79,10 @@ impl Space {
     fn room(&self) -> Option<Room> {
         let stat = fstatvfs(&*self.root).ok()?;
         let bytes = |blocks: u64| blocks.saturating_mul(stat.fragment_size());
-        Some(Room::of(
-            bytes(stat.blocks_available()),
-            bytes(stat.blocks()),
-        ))
+        // Not every system has 64 bits for them.
+        #[allow(clippy::useless_conversion, reason = "as above")]
+        let (free, all) = (stat.blocks_available().into(), stat.blocks().into());
+        Some(Room::of(bytes(free), bytes(all)))
     }
 }
 
