@@ -110,7 +110,7 @@ async fn dispatch(screen: &Screen, cli: Cli) -> anyhow::Result<()> {
         #[cfg(not(target_os = "linux"))]
         Command::Tun(_) => Err(exit::usage("tunnels need Linux's TUN devices")),
         Command::Paths(args) => paths::run(screen, args).await,
-        Command::Top(args) => top::run(args).await,
+        Command::Top(args) => top::run(screen, args).await,
         Command::Doctor(args) => doctor::run(screen, args).await,
         Command::Id(args) => id::run(screen, &args),
         Command::Peers(args) => id::peers(screen, &args),

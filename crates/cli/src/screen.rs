@@ -10,6 +10,8 @@ use anstream::{AutoStream, ColorChoice};
 
 use crate::text::Line;
 
+/// The most bytes of messages that wait; later ones are lost.
+const MAX_HELD: usize = 64 << 10;
 /// The size of a terminal that doesn't tell it.
 const USUAL: Size = Size {
     columns: 80,
@@ -140,9 +142,21 @@ impl Screen {
         }
     }
 
+    /// Keeps messages back while something else draws on the terminal, until the result is dropped.
+    #[cfg(feature = "top")]
+    pub(crate) fn hold(&self) -> Held {
+        self.painter().held = self.terminal.then(Vec::new);
+        Held(self.clone())
+    }
+
     /// Writes above the blocks.
     fn write(&self, bytes: &[u8]) {
-        put(&self.painter().paint(bytes, Size::now()));
+        let mut painter = self.painter();
+        match &mut painter.held {
+            Some(held) if held.len() + bytes.len() <= MAX_HELD => held.extend(bytes),
+            Some(_) => {}
+            None => put(&painter.paint(bytes, Size::now())),
+        }
     }
 
     fn show(&self, id: u64, lines: Vec<Line>) {
@@ -188,6 +202,19 @@ impl Drop for Block {
     }
 }
 
+/// Messages wait while this exists.
+#[cfg(feature = "top")]
+#[must_use]
+pub(crate) struct Held(Screen);
+
+#[cfg(feature = "top")]
+impl Drop for Held {
+    fn drop(&mut self) {
+        let held = self.0.painter().held.take();
+        self.0.write(&held.unwrap_or_default());
+    }
+}
+
 /// What stands below all messages.
 #[derive(Debug, Default)]
 struct Painter {
@@ -196,6 +223,8 @@ struct Painter {
     drawn: Vec<usize>,
     /// While a question waits for its answer.
     hidden: bool,
+    /// Messages that wait.
+    held: Option<Vec<u8>>,
     colour: bool,
     next: u64,
 }

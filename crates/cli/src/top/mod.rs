@@ -20,6 +20,7 @@ use self::board::{Board, Connection};
 use self::gather::News;
 use crate::args::TopArgs;
 use crate::publish::{PERIOD, dir};
+use crate::screen::Screen;
 use crate::summary::print_json;
 
 /// News that may wait.
@@ -36,11 +37,12 @@ struct Report<'a> {
     connections_left_out: usize,
 }
 
-pub(crate) async fn run(args: TopArgs) -> anyhow::Result<()> {
+#[cfg_attr(not(feature = "top"), expect(unused_variables))]
+pub(crate) async fn run(screen: &Screen, args: TopArgs) -> anyhow::Result<()> {
     let places = dir::places();
     if !args.json {
         #[cfg(feature = "top")]
-        return terminal::run(places).await;
+        return terminal::run(screen, places).await;
         #[cfg(not(feature = "top"))]
         return Err(crate::exit::usage(
             "this manyway was built without the view of `top`: build it with `cargo build \

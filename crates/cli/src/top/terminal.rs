@@ -17,11 +17,12 @@ use super::board::Board;
 use super::view::View;
 use super::{WAITING, gather, hear};
 use crate::exit::{Stop, usage};
+use crate::screen::Screen;
 
 const REDRAW: Duration = Duration::from_millis(250);
 
 /// Draws until the user has seen enough, or the terminal is gone.
-pub(super) async fn run(places: Vec<PathBuf>) -> anyhow::Result<()> {
+pub(super) async fn run(screen: &Screen, places: Vec<PathBuf>) -> anyhow::Result<()> {
     let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
     if dumb || !stdin().is_terminal() || !stdout().is_terminal() {
         return Err(usage(
@@ -32,6 +33,8 @@ pub(super) async fn run(places: Vec<PathBuf>) -> anyhow::Result<()> {
     // NO_COLOR and the like.
     let colour = AutoStream::choice(&stdout()) != ColorChoice::Never;
     let stop = Stop::listen(false);
+    // Dropped after the terminal is restored.
+    let _log = screen.hold();
     let mut drawn = Drawn::begin().context("can't draw on this terminal")?;
     let mut keys = keys()?;
     let (news, mut told) = mpsc::channel(WAITING);

@@ -17,6 +17,8 @@ use crate::text;
 const NARROW: usize = 72;
 /// Most columns of a path's label.
 const LABEL: usize = 40;
+/// Fewest columns of a graph: those of "stalled" and "standby".
+const GRAPH: usize = 7;
 /// Most columns of a peer's name: the beginning of an id will do.
 const PEER: usize = 16;
 /// Columns of a rate, with its space.
@@ -68,10 +70,7 @@ impl View {
         let rows = [head, 0, 1].map(Constraint::Length);
         let rows = [rows[0], Constraint::Min(0), rows[2]];
         let [top, middle, bottom] = Layout::vertical(rows).areas(frame.area());
-        let paint = Paint {
-            width,
-            colour: self.colour,
-        };
+        let paint = Paint::new(width, self.colour, board);
         let lines = paint.lines(board);
         self.page = middle.height.into();
         self.offset = self.offset.min(lines.len().saturating_sub(self.page));
@@ -92,10 +91,22 @@ impl View {
 /// How wide lines are, and whether they are coloured.
 struct Paint {
     width: usize,
+    /// Columns of the longest label.
+    longest: usize,
     colour: bool,
 }
 
 impl Paint {
+    fn new(width: usize, colour: bool, board: &Board) -> Self {
+        let lanes = board.connections().flat_map(|it| &it.lanes);
+        let widths = lanes.map(|lane| text::Line::from(&lane.moment.label).width());
+        Self {
+            width,
+            longest: widths.max().unwrap_or(0),
+            colour,
+        }
+    }
+
     fn lines(&self, board: &Board) -> Vec<Line<'static>> {
         let mut lines = Vec::new();
         for connection in board.connections() {
@@ -168,7 +179,7 @@ impl Paint {
     fn head(&self) -> Line<'static> {
         let (label, graph) = self.columns();
         let mut text = " ".repeat(GROUP) + &cell("path", label) + " ";
-        text += &cell("last 60 s", graph);
+        text += &cell(if graph < 9 { "60 s" } else { "last 60 s" }, graph);
         for (title, width) in [
             ("sent", RATE),
             ("received", RATE),
@@ -184,7 +195,7 @@ impl Paint {
     /// The columns of labels and of graphs.
     fn columns(&self) -> (usize, usize) {
         let rest = self.width - GROUP - 1 - 2 * RATE - 2 * TIME - LOSS;
-        let label = (rest * 11 / 16).min(LABEL);
+        let label = self.longest.clamp(4, LABEL).min(rest - GRAPH);
         (label, rest - label)
     }
 
@@ -451,7 +462,7 @@ mod tests {
         // The letters of the group, a graph, and a path that doesn't work.
         let colour = |x, y| buffer[(x, y)].fg;
         assert_eq!((colour(0, 2), colour(0, 3)), (Color::Cyan, Color::Cyan));
-        assert_eq!((colour(30, 2), colour(25, 4)), (Color::Green, Color::Red));
+        assert_eq!((colour(31, 2), colour(28, 4)), (Color::Green, Color::Red));
     }
 
     #[test]
@@ -493,10 +504,7 @@ mod tests {
                 (path.min_rtt_ms, path.bytes_sent) = (Some(-number), (at * 1e19) as u64);
                 board.take(1, moment(at, vec![connection(1, vec![path])]));
             }
-            let paint = Paint {
-                width: 80,
-                colour: false,
-            };
+            let paint = Paint::new(80, false, &board);
             for line in paint.lines(&board) {
                 assert!(line.width() <= 80, "{line}");
             }
