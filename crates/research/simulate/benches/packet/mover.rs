@@ -43,10 +43,13 @@ impl Wire {
 
 impl Mover {
     /// Windows share out what fits onto each link's wire and half its queue, so that links are busy
-    /// and nothing is lost.
-    pub(crate) fn new(scene: &Scene) -> Self {
+    /// and nothing is lost. `None` if acknowledgements are packets, or flows have no feeders.
+    pub(crate) fn new(scene: &Scene) -> Option<Self> {
         let experiment = &scene.experiment;
         let topology = &experiment.topology;
+        if topology.paths.iter().any(|path| !path.reverse.is_empty()) {
+            return None;
+        }
         let mut sharing = vec![0_u64; topology.links.len()];
         for flow in &experiment.flows {
             for &path in &flow.paths {
@@ -74,7 +77,7 @@ impl Mover {
                 let in_flight =
                     (bottleneck.delay + back) / bottleneck.service + u64::from(room) / 2;
                 subflows.push(Subflow {
-                    feeder: wire(flow.access.as_ref().expect("the scenes have feeders")),
+                    feeder: wire(flow.access.as_ref()?),
                     link: path.links[0] as u32,
                     window: (in_flight / sharing[path.links[0]]).max(1) as u32,
                     back,
@@ -88,14 +91,14 @@ impl Mover {
             free_at: 0,
         });
         let links: Vec<Wire> = links.collect();
-        Self {
+        Some(Self {
             end: experiment.duration.as_nanos() as u64,
             queues: vec![VecDeque::new(); subflows.len() + links.len()],
             heads: BinaryHeap::new(),
             moved: 0,
             subflows,
             links,
-        }
+        })
     }
 
     /// Moves packets to the end; how many the links forwarded.

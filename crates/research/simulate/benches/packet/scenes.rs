@@ -11,9 +11,19 @@ pub(crate) struct Scene {
     pub(crate) bound: f64,
 }
 
+impl Scene {
+    /// The links of data, without those of acknowledgements.
+    pub(crate) fn forward(&self) -> impl Iterator<Item = usize> {
+        let paths = &self.experiment.topology.paths;
+        (0..self.experiment.topology.links.len())
+            .filter(|link| paths.iter().any(|path| path.links.contains(link)))
+    }
+}
+
 pub(crate) fn all() -> Vec<Scene> {
     [
         ("S1", "s1", 0.17),
+        ("S1, ACKs as packets", "s1-reverse", 0.0),
         ("S2", "s2", 0.12),
         ("S2-100", "s2-100", 0.0),
         ("S2-1000", "s2-1000", 0.07),
