@@ -29,6 +29,11 @@ pub enum Distribution {
     Measured(Arc<[(f64, f64)]>),
 }
 
+/// The scale of the Pareto distribution with this mean.
+pub(crate) fn pareto_scale(mean: f64, shape: f64) -> f64 {
+    mean * (shape - 1.0) / shape
+}
+
 impl From<u64> for Distribution {
     fn from(value: u64) -> Self {
         Self::Fixed(value)

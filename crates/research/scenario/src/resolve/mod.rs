@@ -8,6 +8,7 @@ use std::time::Duration;
 use manyway_network::Topology;
 use manyway_units::{Time, format_duration};
 
+use crate::distribution::pareto_scale;
 use crate::experiment::Experiment;
 use crate::fault::Fault;
 use crate::file::{File, Flow, Random};
@@ -247,7 +248,7 @@ fn members(flow: &Flow, duration: Duration) -> u32 {
         }
         Some(Random::Pareto(pareto)) => match (pareto.mean, pareto.shape) {
             (Some(mean), Some(shape)) => {
-                let shortest = mean.0.as_secs_f64() * (shape.0 - 1.0) / shape.0;
+                let shortest = pareto_scale(mean.0.as_secs_f64(), shape.0);
                 time / shortest + 1.0
             }
             _ => 1.0,

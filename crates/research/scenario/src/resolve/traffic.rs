@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use super::flows::Context;
-use crate::distribution::Distribution;
+use crate::distribution::{Distribution, pareto_scale};
 use crate::file::{self, Published, Random};
 use crate::quantity::{Bytes, TimeSpan};
 use crate::tree::Key;
@@ -107,7 +107,7 @@ impl Context<'_> {
                     self.checks.report(&shape, message);
                     return None;
                 }
-                let scale = self.mean(&mean, whole(value?))? * (shape_value - 1.0) / shape_value;
+                let scale = pareto_scale(self.mean(&mean, whole(value?))?, shape_value);
                 Some(Distribution::Pareto {
                     scale,
                     shape: shape_value,
