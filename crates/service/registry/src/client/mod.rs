@@ -14,8 +14,8 @@ use std::time::Duration;
 use hyper::{Method, StatusCode};
 use manyway_relay::keys::public_key;
 use manyway_units::printable;
-use manyway_wire::LentRegistry;
 use manyway_wire::relay::{Access, MAX_RELAY_ADDRESSES, RelayId, RelayTicket, Voucher};
+use manyway_wire::{LentRegistry, MAX_CREDENTIAL_LEN};
 use rand::CryptoRng;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -325,6 +325,11 @@ impl Client {
         let mut seed = [0; 32];
         rng.fill_bytes(&mut seed);
         let credential = self.enrol_key(public_key(&seed)).await?.to_string();
+        // What a ticket can carry.
+        let fits = (1..=MAX_CREDENTIAL_LEN).contains(&credential.len());
+        if !fits || !credential.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(ClientError::Answer("credential"));
+        }
         let urls = self.registries.urls().map(|url| url.to_string()).collect();
         Ok(LentRegistry {
             urls,
