@@ -1,5 +1,8 @@
 //! `manyway optimum`: the optimal rates in a scenario's network, and the prices of its links.
 
+use std::collections::HashMap;
+
+use indexmap::{IndexMap, IndexSet};
 use manyway_report::{Column, Table};
 use manyway_results::optimum::{Epoch, Link, NoOptimum, Solution};
 
@@ -61,51 +64,51 @@ fn heading(epoch: &Epoch) -> String {
     }
 }
 
-/// The rate of a flow's subflow, or of the whole flow, in Mbps.
-fn rate(epoch: &Epoch, flow: &str, path: Option<&str>) -> Option<f64> {
-    let flow = epoch.flows.iter().find(|own| own.name == flow)?;
-    let rate = match path {
-        None => flow.rate_bps,
-        Some(path) => flow.subflows.iter().find(|own| own.path == path)?.rate_bps,
-    };
-    Some(rate / 1e6)
+/// The rates of a flow and of its subflows, in Mbps, by their names; a flow's own has no path.
+type Rates<'a> = HashMap<(&'a str, Option<&'a str>), f64>;
+
+fn rates_of(epoch: &Epoch) -> Rates<'_> {
+    let mut rates = Rates::new();
+    for flow in &epoch.flows {
+        rates.insert((&flow.name, None), flow.rate_bps / 1e6);
+        for subflow in &flow.subflows {
+            let key = (flow.name.as_str(), Some(subflow.path.as_str()));
+            rates.entry(key).or_insert(subflow.rate_bps / 1e6);
+        }
+    }
+    rates
 }
 
 /// A row for each flow, and for each subflow of those with several.
 fn rates(epochs: &[Epoch]) -> String {
-    let mut rows: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut rows: IndexMap<&str, IndexSet<&str>> = IndexMap::new();
     for flow in epochs.iter().flat_map(|epoch| &epoch.flows) {
-        let at = rows.iter().position(|(name, _)| *name == flow.name);
-        let at = at.unwrap_or_else(|| {
-            rows.push((&flow.name, Vec::new()));
-            rows.len() - 1
-        });
-        for subflow in &flow.subflows {
-            if !rows[at].1.contains(&subflow.path.as_str()) {
-                rows[at].1.push(&subflow.path);
-            }
-        }
+        let paths = flow.subflows.iter().map(|subflow| subflow.path.as_str());
+        rows.entry(&flow.name).or_default().extend(paths);
     }
+    let rates: Vec<Rates<'_>> = epochs.iter().map(rates_of).collect();
     let headings = ["flow", "path"].map(Column::left).into_iter();
     let columns = epochs.iter().map(|epoch| Column::right(heading(epoch)));
     let mut table = Table::new(headings.chain(columns));
     let cell = |rate: Option<f64>| rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.4}"));
+    let cells = |flow, path| {
+        let rates = rates.iter().map(move |rates| rates.get(&(flow, path)));
+        rates.map(|rate| cell(rate.copied()))
+    };
     for (flow, paths) in rows {
-        let label = match paths[..] {
-            [path] => path,
+        let label = match paths.len() {
+            1 => paths[0],
             _ => "",
         };
-        let totals = epochs.iter().map(|epoch| cell(rate(epoch, flow, None)));
+        let totals = cells(flow, None);
         table.row(
             [flow.to_owned(), label.to_owned()]
                 .into_iter()
                 .chain(totals),
         );
-        for path in paths.iter().filter(|_| paths.len() > 1) {
-            let rates = epochs
-                .iter()
-                .map(|epoch| cell(rate(epoch, flow, Some(path))));
-            table.row([String::new(), (*path).to_owned()].into_iter().chain(rates));
+        for &path in paths.iter().filter(|_| paths.len() > 1) {
+            let rates = cells(flow, Some(path));
+            table.row([String::new(), path.to_owned()].into_iter().chain(rates));
         }
     }
     table.to_string()
@@ -125,16 +128,17 @@ fn links(epochs: &[Epoch], price_unit: f64) -> String {
     }
     let mut table = Table::new(columns);
     let load = |link: &Link| format!("{:.1}", 100.0 * link.load_bps / link.capacity_bps);
-    let mut names: Vec<&str> = Vec::new();
-    for link in epochs.iter().flat_map(|epoch| &epoch.links) {
-        if !names.contains(&link.name.as_str()) {
-            names.push(&link.name);
+    let mut rows: IndexMap<&str, Vec<Option<&Link>>> = IndexMap::new();
+    for (n, epoch) in epochs.iter().enumerate() {
+        for link in &epoch.links {
+            let row = rows.entry(&link.name);
+            let row = row.or_insert_with(|| vec![None; epochs.len()]);
+            row[n] = row[n].or(Some(link));
         }
     }
-    for name in names {
+    for (name, links) in rows {
         let mut cells = vec![name.to_owned()];
-        for epoch in epochs {
-            let link = epoch.links.iter().find(|link| link.name == name);
+        for link in links {
             cells.push(link.map_or_else(|| "-".to_owned(), load));
             if single {
                 let price = link.map_or(0.0, |link| price_unit * link.price);

@@ -1,5 +1,6 @@
 //! The optimum by proportional fairness as a level: epoch by epoch, as `manyway optimum` has it.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use manyway_fluid::optimum::{self, Utility};
@@ -82,6 +83,8 @@ fn solve(experiment: &Experiment) -> anyhow::Result<Vec<Epoch>> {
     let moments = epochs(experiment, MOST_EPOCHS);
     let end = Time::ZERO + experiment.duration;
     let ends = moments[1..].iter().copied().chain([end]);
+    let flows = experiment.flows.iter().enumerate();
+    let numbers: HashMap<&str, usize> = flows.map(|(n, flow)| (flow.name.as_str(), n)).collect();
     let mut solved = Vec::new();
     for (&from, until) in moments.iter().zip(ends) {
         let empty = experiment
@@ -94,8 +97,9 @@ fn solve(experiment: &Experiment) -> anyhow::Result<Vec<Epoch>> {
             let best = optimum::solve(&network, Utility::Log)?;
             for ((flow, route), rate) in network.routes().zip(&best.rates) {
                 let name = &network.flows[flow].name;
-                let known = experiment.flows.iter().position(|flow| flow.name == *name);
-                let Some(n) = known else { continue };
+                let Some(&n) = numbers.get(name.as_str()) else {
+                    continue;
+                };
                 let flow = &experiment.flows[n];
                 let names = flow
                     .paths
