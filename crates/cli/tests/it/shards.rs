@@ -1,7 +1,8 @@
 //! `manyway run --shard` and `manyway merge` as a cluster's users run them.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use tempfile::TempDir;
 
@@ -105,6 +106,84 @@ fn merged_shards_are_the_whole_bit_for_bit() {
         assert!(whole == merged, "{level}");
         assert_eq!(files(&place.path("shards")).len(), 7);
     }
+}
+
+/// The directory of the templates for clusters.
+fn templates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/cluster")
+}
+
+/// A shell that runs these words as a scheduler would, with the program in its path.
+fn job(place: &Place, words: &[&str], environment: &[(&str, &str)]) {
+    let bin = Path::new(env!("CARGO_BIN_EXE_manyway")).parent().unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let mut job = Command::new("sh");
+    job.args(words)
+        .current_dir(place.0.path())
+        .env("PATH", path);
+    job.envs(environment.iter().copied());
+    let done = job.output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+}
+
+#[test]
+fn jobs_of_clusters_run_all_shards() {
+    let place = Place::new();
+    let whole = place
+        .run(&["run", "sweep.toml", "--seed", "7", "--json"])
+        .ok();
+
+    let slurm = templates().join("slurm.sh");
+    let script = [
+        slurm.to_str().unwrap(),
+        "sweep.toml",
+        "--seed",
+        "7",
+        "--out",
+        "slurm",
+    ];
+    let text = fs::read_to_string(&slurm).unwrap();
+    assert!(
+        text.contains("#SBATCH --array=1-8\n") && text.contains("\nof=8\n"),
+        "{text}"
+    );
+    for task in 1..=8 {
+        job(
+            &place,
+            &script,
+            &[("SLURM_ARRAY_TASK_ID", &task.to_string())],
+        );
+    }
+    assert_eq!(
+        place.run(&["merge", "slurm", "--json"]).ok().stdout,
+        whole.stdout
+    );
+
+    // The command of the pods, which is folded over two lines.
+    let text = fs::read_to_string(templates().join("kubernetes.yaml")).unwrap();
+    assert!(
+        text.contains("completions: 8\n") && text.contains("value: \"8\"\n"),
+        "{text}"
+    );
+    let command = text
+        .split_once(">-\n")
+        .unwrap()
+        .1
+        .lines()
+        .take(2)
+        .map(str::trim);
+    let command = command.collect::<Vec<_>>().join(" ");
+    fs::copy(place.path("sweep.toml"), place.path("scenario.toml")).unwrap();
+    for index in 0..8 {
+        let index = index.to_string();
+        let environment = [("JOB_COMPLETION_INDEX", index.as_str()), ("SHARDS", "8")];
+        job(&place, &["-c", &command], &environment);
+    }
+    let whole = place.run(&["run", "scenario.toml", "--json"]).ok();
+    assert_eq!(
+        place.run(&["merge", "shards", "--json"]).ok().stdout,
+        whole.stdout
+    );
 }
 
 #[test]

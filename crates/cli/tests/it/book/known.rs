@@ -8,7 +8,7 @@ use super::pages::top;
 use crate::common::{Running, manyway};
 
 /// Programs of the system.
-const SYSTEM: [&str; 14] = [
+const SYSTEM: [&str; 15] = [
     "apt",
     "dnf",
     "export",
@@ -19,6 +19,7 @@ const SYSTEM: [&str; 14] = [
     "pip",
     "podman",
     "rustup",
+    "sbatch",
     "sha256sum",
     "sysctl",
     "tar",
