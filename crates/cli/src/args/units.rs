@@ -14,6 +14,7 @@ const DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging");
 fn files() -> Vec<(String, String)> {
     let entries = fs::read_dir(DIR).unwrap().flatten();
     let mut files: Vec<_> = entries
+        .filter(|entry| entry.path().is_file())
         .map(|entry| {
             let name = entry.file_name().into_string().unwrap();
             (name, fs::read_to_string(entry.path()).unwrap())

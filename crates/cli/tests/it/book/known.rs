@@ -8,16 +8,20 @@ use super::pages::top;
 use crate::common::{Running, manyway};
 
 /// Programs of the system.
-const SYSTEM: [&str; 15] = [
+const SYSTEM: [&str; 19] = [
     "apt",
+    "chromium",
+    "curl",
     "dnf",
     "export",
     "install",
     "ip",
     "mdbook",
     "mptcpize",
+    "pg_dump",
     "pip",
     "podman",
+    "rsync",
     "rustup",
     "sbatch",
     "sha256sum",
