@@ -5,9 +5,9 @@
 //! nothing else: no congestion control, no loss, no measurement. It is what this machine can do at
 //! best, so the ratio says what the senders and the laws cost, on any machine.
 //!
-//! In "S1, ACKs as packets", acknowledgements take a link of their own; elsewhere they arrive after a
-//! constant delay, which other simulators don't offer, so only this scene is like theirs. The mover
-//! has no such scene.
+//! In "S1, ACKs as packets", acknowledgements take a link of their own; elsewhere they arrive after
+//! a constant delay, which other simulators don't offer, so only this scene is like theirs. The
+//! mover has no such scene.
 //!
 //! Beside that, what a packet costs in a connection of 200 paths and in one of two.
 //!

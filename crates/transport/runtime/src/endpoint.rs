@@ -228,8 +228,8 @@ impl Endpoint {
     }
 
     /// Connects to the listener that made the ticket, over every pair of addresses that can reach
-    /// each other, and through the relays that the ticket gives access to. Dropping the future gives
-    /// the attempt up.
+    /// each other, and through the relays that the ticket gives access to. Dropping the future
+    /// gives the attempt up.
     ///
     /// # Errors
     /// The listener didn't answer, the ticket can't be used from here, or the endpoint was closed.

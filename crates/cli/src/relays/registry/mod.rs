@@ -27,7 +27,8 @@ const INTERVALS: Intervals = Intervals {
 /// Most relays in one refresh request.
 const MAX_REFRESH: usize = 200;
 
-/// A registry client, with a key pair of its own or with borrowed access; `None` without a registry.
+/// A registry client, with a key pair of its own or with borrowed access; `None` without a
+/// registry.
 pub(super) fn client(
     args: &RelaySourceArgs,
     borrowed: Option<&LentRegistry>,
