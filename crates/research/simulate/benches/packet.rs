@@ -15,8 +15,8 @@
 //! round is left out, and none is repeated.
 //!
 //! `cargo bench -p manyway-simulate --bench packet` prints a table and fails if a ratio is below
-//! its bound; with `-- --guard`, if it is below three quarters of it, for machines that do other
-//! things at the same time.
+//! its bound; with `-- --guard`, if it is below half of it, for machines that do other things at
+//! the same time. Between two builds, medians of S1 fell to 0.6 of what they are alone.
 #![allow(clippy::print_stdout)]
 
 #[path = "packet/mover.rs"]
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
         1
     };
     let guard = std::env::args().any(|arg| arg == "--guard");
-    let slack = if guard { 0.75 } else { 1.0 };
+    let slack = if guard { 0.5 } else { 1.0 };
     let only = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
     let chosen = |name: &str| {
         only.as_ref()
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
         Column::right("at least"),
     ]);
     for (scene, speed) in scenes.iter().zip(&speeds) {
-        let ratio = speed.bare.map(|bare| speed.ours / bare);
+        let ratio = speed.ratio;
         failed |= ratio.is_some_and(|ratio| ratio < slack * scene.bound);
         let or_none = |text: Option<String>| text.unwrap_or_default();
         table.row([
@@ -93,7 +93,7 @@ fn main() -> ExitCode {
         );
     }
     if chosen("paths") {
-        failed |= !paths(rounds, slack);
+        failed |= !paths(rounds, if guard { 0.75 } else { 1.0 });
     }
     if failed && rounds > 1 {
         println!("below its bound");
@@ -126,6 +126,8 @@ struct Speed {
     ours: f64,
     /// The mover's.
     bare: Option<f64>,
+    /// Of the rounds' own ratios: what slows the machine down slows both.
+    ratio: Option<f64>,
 }
 
 /// All scenes, in turns. Each round has another seed; the counts are the last one's.
@@ -142,6 +144,12 @@ fn measure(scenes: &[Scene], rounds: u64) -> Vec<Speed> {
         packets: runs.last().map_or(0, |run| run.packets),
         events: runs.last().map_or(0, |run| run.events),
         ours: median(runs.iter().map(|run| run.rate).collect()).expect("it ran"),
+        ratio: median(
+            runs.iter()
+                .zip(&moved)
+                .map(|(run, bare)| run.rate / bare)
+                .collect(),
+        ),
         bare: median(moved),
     };
     runs.into_iter().zip(moved).map(speed).collect()
