@@ -122,7 +122,7 @@ impl RelaySources {
         let urls = lent.urls.iter().map(|url| url.parse());
         self.args.registry = urls.collect::<Result<_, _>>().map_err(|error| {
             usage(format!(
-                "the ticket names a registry where none can be: {error}. Ask for a new one"
+                "the ticket has a wrong URL for its registry: {error}. Ask for a new ticket"
             ))
         })?;
         self.borrowed = Some(lent.clone());

@@ -207,8 +207,8 @@ impl Hosted {
     }
 }
 
-/// Uses a code: returns the host's ticket. It needs no token, and asks the first of
-/// these registries only, as [`Hosted::open`] does.
+/// Uses a code: returns the host's ticket. It needs no token, and asks the first of these
+/// registries only, as [`Hosted::open`] does.
 ///
 /// # Errors
 /// [`PairingError`].

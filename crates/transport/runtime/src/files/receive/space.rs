@@ -79,8 +79,7 @@ impl Space {
     fn room(&self) -> Option<Room> {
         let stat = fstatvfs(&*self.root).ok()?;
         let bytes = |blocks: u64| blocks.saturating_mul(stat.fragment_size());
-        // Not every system has 64 bits for them.
-        #[allow(clippy::useless_conversion, reason = "as above")]
+        #[allow(clippy::useless_conversion, reason = "macOS has 32 bits for them")]
         let (free, all) = (stat.blocks_available().into(), stat.blocks().into());
         Some(Room::of(bytes(free), bytes(all)))
     }
