@@ -25,7 +25,7 @@ pub(super) struct Aggregation {
     pub(super) jitter: Duration,
     /// Decides keys, ties and jitter.
     pub(super) seed: u64,
-    /// Begin of the measurement, in seconds after the begin of connecting.
+    /// Beginning of the measurement, in seconds after the beginning of connecting.
     pub(super) from: f64,
     /// End of the measurement.
     pub(super) until: f64,
@@ -44,8 +44,8 @@ pub(super) struct AggregationRun {
     /// The same as a fraction of what the sum of the rates leaves after headers: Σ rate × payload
     /// bytes / packet bytes.
     pub(super) after_headers: f64,
-    /// Seconds from the begin of connecting to the begin of the first second in which 90 % of the
-    /// sum after headers arrived; `None` if it never came to that.
+    /// Seconds from the beginning of connecting to the first second in which 90 % of the sum after
+    /// headers arrived; `None` if it never came to that.
     pub(super) ramp_up: Option<f64>,
     /// Each path at the end of the run.
     pub(super) paths: Vec<PathRun>,

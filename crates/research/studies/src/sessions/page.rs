@@ -26,7 +26,7 @@ pub(crate) fn markdown(study: &str, results: &Results, gates: &[Gate]) -> String
          the fraction of Σ rate × {payload}/{packet}: {payload} stream \
          bytes in a packet of {packet} (28 IPv4 and UDP, 14 header, 16 tag, {frame} frame header); \
          *of the wire* is the fraction of Σ rate. Ramp-up: from the first handshake packet to the \
-         begin of the first second in which 90 % of the sum after headers arrived.\n\n\
+         beginning of the first second in which 90 % of the sum after headers arrived.\n\n\
          | network | sender jitter | law | after headers | min - max | of the wire | ramp-up, s \
          |\n|---|---|---|---|---|---|---|\n",
         gates = match gates {
