@@ -129,8 +129,8 @@ pub struct Flow {
     pub size: Option<Random<Bytes>>,
     /// After each transfer, the flow pauses for this long (a user's think time, the off time of a
     /// source), then transfers another `size` over the same connection, until it stops. An
-    /// unresponsive flow pauses when it has sent all. Only at the packet level. Default: one
-    /// transfer.
+    /// unresponsive flow pauses when it has sent all. Only at the packet and the stack level.
+    /// Default: one transfer.
     pub pause: Option<Random<TimeSpan>>,
     /// The application's rate, in payload; the flow is limited by it or by the window. Default: as
     /// much as the window allows.

@@ -565,6 +565,10 @@ impl Context<'_> {
             let message = "all files are available at the start: leave out rate, or files";
             self.checks.report(&key, message);
         }
+        if self.flow.pause.is_some() {
+            let message = "a flow sends its files once: leave out pause, or files";
+            self.checks.report(&key, message);
+        }
         Some(files)
     }
 

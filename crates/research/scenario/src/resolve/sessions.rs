@@ -31,11 +31,7 @@ pub(crate) fn experiment_of_sessions(file: &File) -> Result<Experiment, Vec<Faul
     let mut faults = Vec::new();
     for (name, flow) in file.flows.iter_mut().flatten() {
         let key = named("flows", name);
-        let pauses = flow.pause.is_some().then(|| {
-            let message = "a session makes one transfer here: leave it out";
-            ("pause", message.to_owned())
-        });
-        for (name, message) in refused(flow).into_iter().chain(pauses) {
+        for (name, message) in refused(flow) {
             let message = format!("{message}, or run the packet level");
             faults.push(Fault::new(&key.join(name), message));
         }

@@ -325,6 +325,7 @@ fn random_traffic() {
         "size = { pareto = { mean = \"1 MB\", shape = 1 } }",
         "size = { file = \"no-such-file.txt\" }",
         "size = { exponential = \"1 MB\" }\nfiles = 3",
+        "size = \"1 MB\"\nfiles = 3\npause = \"1 s\"",
         "stagger = { published = \"web-search\" }",
         "stagger = { exponential = \"1 ns\" }",
         "stagger = { exponential = \"0 s\" }",

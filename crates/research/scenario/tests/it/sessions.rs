@@ -47,6 +47,7 @@ ecn = true
 scheduler = \"blest\"
 receive_buffer = \"64 KiB\"
 size = \"1 MB\"
+pause = \"1 s\"
 rate = \"1 Mbps\"
 jitter = \"1 ms\"
 extra_delay = \"1 ms\"
@@ -80,7 +81,6 @@ fn what_sessions_have_not_is_refused() {
         "packet_size = \"576 B\"",
         "packet_size = \"65535 B\"",
         "receive_buffer = \"65535 B\"",
-        "size = \"1 MB\"\npause = \"1 s\"",
     ];
     let mut transcript = String::new();
     let mut refuse = |change: &str, text: String| {

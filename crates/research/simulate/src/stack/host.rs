@@ -142,6 +142,10 @@ impl SessionHost {
         &self.traffic
     }
 
+    pub(super) fn traffic_mut(&mut self) -> &mut Traffic {
+        &mut self.traffic
+    }
+
     /// The endpoint, to do anything else with.
     pub fn endpoint_mut(&mut self) -> &mut Endpoint {
         &mut self.endpoint

@@ -10,6 +10,7 @@ use manyway_units::{Rate, Time};
 
 use super::files::{FileTransfer, Files};
 use super::pattern::{self, PIECE};
+use crate::draw::Repeats;
 use crate::measure::Goodput;
 
 /// What a host's application does with each of its connections.
@@ -91,6 +92,13 @@ pub struct Traffic {
     /// Streams with something to read while the application doesn't.
     unread: Option<BTreeSet<(ConnectionHandle, StreamId)>>,
     finished: Vec<(Time, StreamId)>,
+    /// What comes after a source's stream is over.
+    repeats: Option<Repeats>,
+    /// Sources that begin after a pause: when, on which connection, and their bytes.
+    resting: BTreeSet<(Time, ConnectionHandle, u64)>,
+    resumed: Vec<(Time, u64)>,
+    /// The first stream of which something else was read than what was sent.
+    faulty: Option<(ConnectionHandle, StreamId)>,
     goodput: Goodput,
 }
 
@@ -143,7 +151,16 @@ impl Traffic {
             received: BTreeMap::new(),
             unread: None,
             finished: Vec::new(),
+            repeats: None,
+            resting: BTreeSet::new(),
+            resumed: Vec::new(),
+            faulty: None,
         }
+    }
+
+    /// After each of its transfers, a source pauses, then makes another one over a new stream.
+    pub(super) fn repeat(&mut self, repeats: Repeats) {
+        self.repeats = Some(repeats);
     }
 
     /// The connection that was established first.
@@ -176,6 +193,16 @@ impl Traffic {
         &self.finished
     }
 
+    /// When sources began again after a pause, and with how many bytes.
+    pub fn resumed(&self) -> &[(Time, u64)] {
+        &self.resumed
+    }
+
+    /// The first stream of which something else was read than what was sent.
+    pub fn faulty(&self) -> Option<&Received> {
+        self.received.get(&self.faulty?)
+    }
+
     /// Bytes read, over all streams, by interval of time.
     pub fn goodput(&self) -> &Goodput {
         &self.goodput
@@ -193,15 +220,26 @@ impl Traffic {
         }
     }
 
-    /// When an application that takes its time has more to write.
+    /// When an application that takes its time has more to write, or a pause is over.
     pub(super) fn timeout(&self) -> Option<Time> {
-        let pace = self.config.pace?;
-        let waiting = self.sending.values().filter_map(|s| s.more_at(&pace));
-        waiting.min()
+        let pace = self.config.pace.as_ref();
+        let sending = pace.map(|pace| self.sending.values().filter_map(|s| s.more_at(pace)));
+        let rested = self.resting.first().map(|(at, ..)| *at);
+        sending.into_iter().flatten().chain(rested).min()
     }
 
-    /// Writes what was made by now.
+    /// Writes what was made by now, and goes on after pauses.
     pub(super) fn on_timeout(&mut self, now: Time, endpoint: &mut Endpoint) {
+        while let Some(&next @ (at, handle, bytes)) = self.resting.first()
+            && at <= now
+        {
+            self.resting.remove(&next);
+            if let Some(connection) = endpoint.connection(handle) {
+                self.resumed.push((now, bytes));
+                let bytes = Some(bytes);
+                self.start_source(now, handle, connection, Source { bytes });
+            }
+        }
         let Some(pace) = self.config.pace else {
             return;
         };
@@ -253,6 +291,10 @@ impl Traffic {
             StreamEvent::Finished(stream) => {
                 if !self.transfers.contains_key(&(handle, stream)) {
                     self.finished.push((now, stream));
+                    if let Some(repeats) = &mut self.repeats {
+                        let (pause, bytes) = repeats.draw();
+                        self.resting.insert((now + pause, handle, bytes));
+                    }
                 }
             }
             StreamEvent::Stopped { id, .. } => drop(self.sending.remove(&(handle, id))),
@@ -278,19 +320,29 @@ impl Traffic {
             self.start_transfer(handle, connection, stream, FileTransfer::sender(files));
         }
         for source in self.config.sources.clone() {
-            let Ok(stream) = connection.open() else {
-                return;
-            };
-            let sending = Sending {
-                offset: 0,
-                end: source.bytes,
-                pending: Bytes::new(),
-                since: now,
-            };
-            self.own.insert((handle, stream));
-            self.sending.insert((handle, stream), sending);
-            self.write(now, handle, connection, stream);
+            self.start_source(now, handle, connection, source);
         }
+    }
+
+    fn start_source(
+        &mut self,
+        now: Time,
+        handle: ConnectionHandle,
+        connection: &mut Connection,
+        source: Source,
+    ) {
+        let Ok(stream) = connection.open() else {
+            return;
+        };
+        let sending = Sending {
+            offset: 0,
+            end: source.bytes,
+            pending: Bytes::new(),
+            since: now,
+        };
+        self.own.insert((handle, stream));
+        self.sending.insert((handle, stream), sending);
+        self.write(now, handle, connection, stream);
     }
 
     fn start_transfer(
@@ -323,6 +375,7 @@ impl Traffic {
         while let Ok(Some(data)) = connection.read(now, stream, PIECE) {
             if let Err(problem) = transfer.files.take(now, &data) {
                 received.failure.get_or_insert(problem);
+                self.faulty.get_or_insert((handle, stream));
                 return;
             }
         }
@@ -400,6 +453,9 @@ impl Traffic {
                     if self.config.content == Content::Pattern && received.mismatch.is_none() {
                         received.mismatch =
                             pattern::first_mismatch(stream.0, received.bytes, &data);
+                        if received.mismatch.is_some() {
+                            self.faulty.get_or_insert((handle, stream));
+                        }
                     }
                     received.bytes += data.len() as u64;
                     self.goodput.record(now, data.len() as u64);

@@ -219,8 +219,12 @@ impl Builder<'_> {
         }
         let subflows = first..self.subflows.len();
         let hosts = (client, server);
-        let flow = Running::new(flow, hosts, ticket, (start, size), registry);
-        Ok(flow.with_subflows(&self.subflows, subflows))
+        let running = Running::new(flow, hosts, ticket, &drawn, registry);
+        if let Some(repeats) = drawn.next {
+            let client = self.world.host_mut(client).session_mut();
+            client.traffic_mut().repeat(repeats);
+        }
+        Ok(running.with_subflows(&self.subflows, subflows))
     }
 
     /// The ways of a path's packets, there and back.

@@ -12,6 +12,7 @@ use manyway_units::Time;
 
 use super::StackError;
 use super::registry::Registry;
+use crate::draw::Drawn;
 use crate::histogram::Durations;
 use crate::packet::meter::{Meter, Tally};
 use crate::packet::recorder::{FlowView, SubflowView, Transfer, View};
@@ -35,8 +36,10 @@ pub(super) struct Running {
     handle: Option<ConnectionHandle>,
     /// It is finished or has stopped: what happens from now on doesn't count.
     over: bool,
-    /// Its transfer, once that is complete.
-    transfer: Option<Transfer>,
+    /// Another transfer follows each.
+    repeats: bool,
+    /// Its transfers that are complete.
+    transfers: Vec<Transfer>,
     /// Bytes that the server has read, each once and in order.
     read: u64,
     relays: Registry,
@@ -99,7 +102,7 @@ impl Running {
         flow: &Flow,
         (client, server): (HostId, HostId),
         ticket: Ticket,
-        (start, size): (Time, Option<u64>),
+        drawn: &Drawn,
         relays: Registry,
     ) -> Self {
         Self {
@@ -108,12 +111,13 @@ impl Running {
             server,
             ticket,
             subflows: 0..0,
-            start,
-            size: size.unwrap_or(0),
+            start: drawn.start,
+            size: drawn.size.unwrap_or(0),
+            repeats: drawn.next.is_some(),
             stop: flow.stop.unwrap_or(Time::MAX),
             handle: None,
             over: false,
-            transfer: None,
+            transfers: Vec::new(),
             read: 0,
             relays,
             ways: BTreeMap::new(),
@@ -208,27 +212,33 @@ impl Running {
                 subflow.look(now, seen);
             }
         }
-        let mut read = 0;
-        for stream in server.traffic().received() {
-            if let Some(offset) = stream.mismatch {
-                let name = self.name.clone();
-                return Err(StackError::Corrupt { name, offset });
-            }
-            if let Some(problem) = &stream.failure {
-                let (name, problem) = (self.name.clone(), problem.clone());
-                return Err(StackError::Transfer { name, problem });
-            }
-            read += stream.bytes;
+        if let Some(stream) = server.traffic().faulty() {
+            let name = self.name.clone();
+            return Err(match (&stream.failure, stream.mismatch) {
+                (Some(problem), _) => StackError::Transfer {
+                    name,
+                    problem: problem.clone(),
+                },
+                (None, offset) => StackError::Corrupt {
+                    name,
+                    offset: offset.unwrap_or(stream.bytes),
+                },
+            });
         }
+        let read = server.traffic().goodput().total();
         share_out(read - self.read, subflows);
         self.read = read;
-        let finished = client.traffic().finished().first();
-        if let Some(&(at, _)) = finished {
-            self.transfer = Some(Transfer {
-                bytes: self.size,
-                began: self.start,
-                ended: at,
+        let (finished, resumed) = (client.traffic().finished(), client.traffic().resumed());
+        for (n, &(ended, _)) in finished.iter().enumerate().skip(self.transfers.len()) {
+            let before = n.checked_sub(1).and_then(|before| resumed.get(before));
+            let (began, bytes) = before.copied().unwrap_or((self.start, self.size));
+            self.transfers.push(Transfer {
+                bytes,
+                began,
+                ended,
             });
+        }
+        if let Some(&(at, _)) = finished.first().filter(|_| !self.repeats) {
             self.over = true;
             subflows.iter_mut().for_each(|subflow| subflow.end(at));
             if let Some(handle) = self.handle {
@@ -237,6 +247,11 @@ impl Running {
             }
         }
         Ok(())
+    }
+
+    /// Its last transfer, once that is complete.
+    fn finished(&self) -> Option<&Transfer> {
+        self.transfers.first().filter(|_| !self.repeats)
     }
 
     /// What the client's and the server's paths say of each subflow. Which of the server's are
@@ -370,13 +385,13 @@ impl View for Parts<'_> {
         FlowView {
             start: flow.start,
             stop: flow.stop,
-            finished: flow.transfer.map(|transfer| transfer.ended),
+            finished: flow.finished().map(|transfer| transfer.ended),
             unit: 1,
         }
     }
 
     fn transfers(&self, index: usize) -> &[Transfer] {
-        self.flows[index].transfer.as_slice()
+        &self.flows[index].transfers
     }
 
     fn read(&mut self, subflow: usize, now: Time) -> (Tally, SenderStats) {
