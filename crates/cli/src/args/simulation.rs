@@ -53,12 +53,14 @@ pub(crate) struct RunArgs {
 /// What `run` writes down of each packet.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct PacketLog {
-    /// Write what happens to each packet at each link, in each point's first repetition: csv for
-    /// packets.csv, pcapng for packets.pcapng, or both, separated by commas
+    /// Write what happens to each packet, in each point's first repetition: csv for packets.csv,
+    /// pcapng for packets.pcapng, qlog for files of the sessions, or several, separated by commas
     ///
-    /// packets.csv has a line for each event, and packets.pcapng is a capture for Wireshark, with
-    /// an interface for each link and without payload. The files take some 230 bytes for each
-    /// packet at each link in packets.csv, and 80 in packets.pcapng.
+    /// packets.csv has a line for each event at a link, and packets.pcapng is a capture for
+    /// Wireshark, with an interface for each link and without payload. The files take some 230
+    /// bytes for each packet at each link in packets.csv, and 80 in packets.pcapng. qlog, for qvis,
+    /// needs the stack level. Each end of each path has a file, such as
+    /// qlog-0-phone-sender-0-path-1.sqlog.
     #[arg(
         long,
         value_name = "FORMATS",
@@ -87,16 +89,8 @@ pub(crate) enum PacketFormat {
     Csv,
     /// A capture
     Pcapng,
-}
-
-impl PacketFormat {
-    /// The name of the file.
-    pub(crate) fn file(self) -> &'static str {
-        match self {
-            Self::Csv => "packets.csv",
-            Self::Pcapng => "packets.pcapng",
-        }
-    }
+    /// What sessions see
+    Qlog,
 }
 
 /// Put the results of a scenario's shards together

@@ -111,7 +111,7 @@ impl Folder {
         names.extend(self.sheets.iter().map(|(name, _)| name));
         // One by one, they are too many.
         let logs: Vec<&str> = self.others.iter().map(|(name, _)| &name[..]).collect();
-        let many = format!("{} files packets-N", logs.len());
+        let many = format!("{} logs of packets", logs.len());
         match logs.len() {
             0..=2 => names.extend(logs),
             _ => names.push(&many),
@@ -171,10 +171,13 @@ fn cant_write(dir: &Path) -> String {
     format!("can't write the results into {}", dir.display())
 }
 
-/// A file beside its final place. What a crash leaves of one begins with `.manyway-`.
+/// What the name of a file that isn't complete begins with: a crash may leave such ones.
+pub(super) const TEMPORARY: &str = ".manyway-";
+
+/// A file beside its final place.
 pub(super) fn temporary(dir: &Path) -> io::Result<NamedTempFile> {
     tempfile::Builder::new()
-        .prefix(".manyway-")
+        .prefix(TEMPORARY)
         // As any other file: what the umask leaves of this.
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(dir)

@@ -94,6 +94,95 @@ fn a_table_of_what_happens_to_packets() {
     }
 }
 
+/// The events of a qlog file by name, after its first record.
+fn qlog(path: &Path) -> BTreeMap<String, u64> {
+    let text = fs::read_to_string(path).unwrap();
+    let mut records = text.split('\x1e').skip(1).map(|record| {
+        let record: serde_json::Value = serde_json::from_str(record).unwrap();
+        record
+    });
+    let first = records.next().unwrap();
+    assert!(first["description"].as_str().unwrap().starts_with("path "));
+    let mut counts = BTreeMap::new();
+    for record in records {
+        *counts
+            .entry(record["name"].as_str().unwrap().to_owned())
+            .or_default() += 1;
+    }
+    counts
+}
+
+/// Both ends of each path have a file, which agree with what the links saw, and which are the same
+/// when the run is made again.
+#[test]
+fn what_sessions_see() {
+    let place = place();
+    let run = |out: &str| {
+        let arguments = ["run", "small.toml", "--level", "stack", "--repeat", "1"];
+        let packets = ["--out", out, "--packets", "qlog,csv", "--json"];
+        let mut run = common::manyway(place.path(), &[&arguments[..], &packets[..]].concat());
+        let run = common::Running(run.spawn().unwrap()).finish().ok();
+        assert!(run.stderr.contains("5 logs of packets"), "{}", run.stderr);
+        place.path().join(out)
+    };
+    let (out, again) = (run("out"), run("again"));
+    let subflows = rows(&out.join("subflows.csv"));
+    for (n, name) in ["wifi", "5g"].into_iter().enumerate() {
+        let file = |end: &str| format!("qlog-0-multi-{end}-0-path-{n}.sqlog");
+        let [sender, receiver] = ["sender", "receiver"].map(|end| qlog(&out.join(file(end))));
+        let events = rows(&out.join("packets.csv")).into_iter();
+        let left = events.filter(|row| {
+            row["path"] == name && row["event"] == "enqueue" && row["kind"] == "data"
+        });
+        let left = left.filter(|row| !row["number"].is_empty()).count() as u64;
+        let dropped = rows(&out.join("packets.csv"))
+            .into_iter()
+            .filter(|row| row["path"] == name && row["reason"] == "full" && row["kind"] == "data");
+        let left = left + dropped.count() as u64;
+        assert!(
+            sender["transport:packet_sent"].abs_diff(left) <= 2,
+            "{left}, {sender:?}"
+        );
+        assert!(receiver["transport:packet_received"] > 100, "{receiver:?}");
+        assert_eq!(subflows[n]["path"], name);
+        for end in ["sender", "receiver"] {
+            let [one, other] = [&out, &again].map(|dir| fs::read(dir.join(file(end))).unwrap());
+            assert!(one == other, "{end} of {name}");
+        }
+    }
+    // Nothing else is left.
+    let hidden = fs::read_dir(&out)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    assert!(
+        !hidden
+            .into_iter()
+            .any(|name| name.to_string_lossy().starts_with('.'))
+    );
+}
+
+#[test]
+fn only_sessions_have_qlog() {
+    let place = place();
+    let refused = |more: &[&str]| {
+        let arguments = ["run", "small.toml", "--out", "out", "--packets", "qlog"];
+        let mut run = common::manyway(place.path(), &[&arguments[..], more].concat());
+        let run = common::Running(run.spawn().unwrap()).finish();
+        assert_eq!(run.code, 2);
+        assert!(!place.path().join("out").exists());
+        run.stderr
+    };
+    assert_eq!(
+        refused(&[]).trim_end(),
+        "manyway: --packets qlog: this level has no sessions; add --level stack"
+    );
+    let links = ["--level", "stack", "--packets-on", "wifi"];
+    assert_eq!(
+        refused(&links).trim_end(),
+        "manyway: --packets-on: qlog isn't of links; add csv or pcapng to --packets"
+    );
+}
+
 #[test]
 fn each_point_has_its_own_file() {
     let place = place();

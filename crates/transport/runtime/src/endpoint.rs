@@ -1,14 +1,16 @@
 //! The endpoint: a set of sockets, and all connections over them.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use manyway_qlog::{self as qlog, Logs};
 use manyway_session::{
-    self as session, CloseReason, Config, RelayAccess, RelayAddress, Secrets, Ticket,
+    self as session, CloseReason, Config, Observers, RelayAccess, RelayAddress, Secrets, Ticket,
 };
 use manyway_wire::MAX_ADDRESSES;
 use rand::SeedableRng;
@@ -26,7 +28,6 @@ use crate::event::{Event, Events};
 use crate::interfaces::{InterfaceSelection, PathSelector, Place};
 use crate::os::addresses::{InterfaceAddress, interface_addresses};
 use crate::problem::{PathPair, PathProblem, foresee, is_impossible};
-use crate::qlog;
 use crate::tcp::dial::{keep_dialled, targets};
 use crate::tcp::{self, Carriers, TcpOptions};
 use crate::unanswered::Unanswered;
@@ -87,7 +88,7 @@ impl Endpoint {
         };
         let config = match log_dir {
             Some(dir) => Config {
-                observers: Some(qlog::start(&dir).map_err(|error| BindError::Log { dir, error })?),
+                observers: Some(log(&dir).map_err(|error| BindError::Log { dir, error })?),
                 ..config
             },
             None => config,
@@ -448,6 +449,16 @@ fn with_lent(ticket: &Ticket, relays: &[RelayAccess]) -> Vec<RelayAccess> {
         }
     }
     all
+}
+
+/// Observers that log the connections of an endpoint in a directory, and a thread that writes.
+fn log(dir: &Path) -> io::Result<Observers> {
+    let (logs, writer) = Logs::new(dir, qlog::Clock::Real)?;
+    // The runtime waits for such threads at its end. What goes wrong, the writer tells.
+    tokio::task::spawn_blocking(|| writer.run());
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let seconds = since.unwrap_or_default().as_secs();
+    Ok(logs.observers(format!("manyway-{seconds}-{}", std::process::id())))
 }
 
 async fn scan() -> Result<Vec<InterfaceAddress>, BindError> {

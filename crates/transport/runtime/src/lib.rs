@@ -43,7 +43,6 @@ mod event;
 mod interfaces;
 mod os;
 mod problem;
-mod qlog;
 mod socket;
 mod stream;
 mod tcp;

@@ -10,12 +10,15 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::Context;
 use csv::Writer;
 use manyway_network::DropReason;
+use manyway_qlog::Observers;
 use manyway_scenario::{Experiment, Point};
-use manyway_simulate::batch::Job;
+use manyway_simulate::batch::{Job, Level};
+use manyway_simulate::stack::End;
 use manyway_simulate::trace::{Ecn, Event, Observer, Owner, Pcapng, Seen, What, owners};
 use manyway_units::Time;
 use tempfile::TempPath;
 
+use super::qlog::Sessions;
 use crate::args::{PacketFormat, PacketLog};
 use crate::exit::usage;
 use crate::run::folder::{Folder, temporary};
@@ -43,29 +46,48 @@ pub(super) struct Logs {
     /// The links to log; all if nobody names some.
     links: Vec<String>,
     /// What is complete, by point and file name.
-    done: Mutex<BTreeMap<(usize, &'static str), TempPath>>,
+    done: Mutex<BTreeMap<(usize, String), TempPath>>,
 }
 
 /// The files of a run under way.
 pub(super) struct Open {
     point: usize,
-    files: Vec<(&'static str, TempPath)>,
+    files: Vec<(String, TempPath)>,
+    sessions: Option<Sessions>,
+}
+
+impl Open {
+    /// Observers for an end of this flow, by its index.
+    pub(super) fn end(&self, flow: usize, end: End) -> Option<Observers> {
+        self.sessions.as_ref()?.end(flow, end)
+    }
 }
 
 impl Logs {
     /// What the command line asks for, if it does.
     ///
     /// # Errors
-    /// Wrong usage if there is no link of a name.
+    /// Wrong usage if there is no link of a name, or no session to log.
     pub(super) fn of(
         asked: &PacketLog,
         dir: Option<&Path>,
+        level: Level,
         points: &[Point],
     ) -> anyhow::Result<Option<Self>> {
         let Some(dir) = dir.filter(|_| !asked.packets.is_empty()) else {
             return Ok(None);
         };
         let links = &asked.packets_on;
+        let qlog = asked.packets.contains(&PacketFormat::Qlog);
+        if qlog && level != Level::Stack {
+            let message = "--packets qlog: this level has no sessions; add --level stack";
+            return Err(usage(message));
+        }
+        let at_links = |format: &PacketFormat| *format != PacketFormat::Qlog;
+        if !links.is_empty() && !asked.packets.iter().any(at_links) {
+            let message = "--packets-on: qlog isn't of links; add csv or pcapng to --packets";
+            return Err(usage(message));
+        }
         for point in points {
             indices(&point.experiment, links).map_err(usage)?;
         }
@@ -91,43 +113,65 @@ impl Logs {
         }
         let links = indices(experiment, &self.links).map_err(usage)?;
         let open = || -> io::Result<_> {
-            let (mut files, mut writers) = (Vec::new(), Vec::new());
-            for format in &self.formats {
+            let (mut files, mut writers) = (Vec::new(), Vec::<Box<dyn Observer>>::new());
+            let mut sessions = None;
+            let mut file = |name: &str| -> io::Result<File> {
                 let (file, path) = temporary(&self.dir)?.into_parts();
-                files.push((format.file(), path));
-                let writer: Box<dyn Observer> = match format {
-                    PacketFormat::Csv => Box::new(Table::new(file, experiment, &links)?),
-                    PacketFormat::Pcapng => {
-                        let out = BufWriter::with_capacity(1 << 16, file);
-                        Box::new(Pcapng::new(out, experiment, &links)?)
+                files.push((name.to_owned(), path));
+                Ok(file)
+            };
+            for format in &self.formats {
+                match format {
+                    PacketFormat::Csv => {
+                        let table = Table::new(file("packets.csv")?, experiment, &links)?;
+                        writers.push(Box::new(table));
                     }
-                };
-                writers.push(writer);
+                    PacketFormat::Pcapng => {
+                        let out = BufWriter::with_capacity(1 << 16, file("packets.pcapng")?);
+                        writers.push(Box::new(Pcapng::new(out, experiment, &links)?));
+                    }
+                    PacketFormat::Qlog => sessions = Some(Sessions::begin(&self.dir, experiment)?),
+                }
             }
-            Ok((files, Both { links, writers }))
+            let links = if writers.is_empty() {
+                Vec::new()
+            } else {
+                links
+            };
+            Ok((files, sessions, Both { links, writers }))
         };
-        let (files, both) = open().with_context(|| {
-            format!(
-                "can't write what happens to packets into {}",
-                self.dir.display()
-            )
-        })?;
-        let point = job.point;
-        Ok(Some((Open { point, files }, Box::new(both))))
+        let (files, sessions, both) = open().with_context(|| self.cant_write())?;
+        let open = Open {
+            point: job.point,
+            files,
+            sessions,
+        };
+        Ok(Some((open, Box::new(both))))
     }
 
     /// The files of a run that is complete.
-    pub(super) fn complete(&self, open: Open) {
+    ///
+    /// # Errors
+    /// Some can't be written.
+    pub(super) fn complete(&self, open: Open) -> anyhow::Result<()> {
+        let sessions = open.sessions.map(Sessions::finish).transpose();
+        let sessions = sessions.with_context(|| self.cant_write())?;
         let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        let files = open.files.into_iter();
+        let files = open.files.into_iter().chain(sessions.into_iter().flatten());
         done.extend(files.map(|(name, path)| ((open.point, name), path)));
+        Ok(())
+    }
+
+    fn cant_write(&self) -> String {
+        let dir = self.dir.display();
+        format!("can't write what happens to packets into {dir}")
     }
 
     /// Hands the files to the folder.
     pub(super) fn hand_over(self, folder: &mut Folder, points: usize) {
         let done = self.done.into_inner();
         for ((point, name), path) in done.unwrap_or_else(PoisonError::into_inner) {
-            folder.keep(name, point, points, path);
+            folder.keep(&name, point, points, path);
         }
     }
 }

@@ -4,6 +4,7 @@
 //! result itself.
 
 mod log;
+mod qlog;
 mod text;
 
 use std::sync::{Mutex, PoisonError};
@@ -80,7 +81,7 @@ impl Packet {
         let points = points.map_err(|error| usage(error.to_string()))?;
         Ok(Self {
             level,
-            log: Logs::of(&request.log, request.args.out.as_deref(), &points)?,
+            log: Logs::of(&request.log, request.args.out.as_deref(), level, &points)?,
             points,
             threads: request.threads(),
             keep_series: request.keep_series,
@@ -212,11 +213,13 @@ fn logged(
         return simulated(level, experiment, run);
     };
     let result = match level {
-        batch::Level::Stack => batch::observed_stack(experiment, run, observer)?,
+        batch::Level::Stack => {
+            batch::observed_stack(experiment, run, observer, &|flow, end| open.end(flow, end))?
+        }
         _ => batch::observed_packet(experiment, run, observer)?,
     };
     if result.complete {
-        log.complete(open);
+        log.complete(open)?;
     }
     Ok(result)
 }

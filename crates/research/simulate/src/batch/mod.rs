@@ -46,7 +46,8 @@ pub fn stack(
     simulation.run_with(run.stop_flag(), |done| run.progress(done))
 }
 
-/// Carries out a run at the stack level, telling `observer` what happens to each packet.
+/// Carries out a run at the stack level, telling `observer` what happens to each packet at links,
+/// and `ends` what happens at the ends of flows, which it gets by their index.
 ///
 /// # Errors
 ///
@@ -56,8 +57,9 @@ pub fn observed_stack(
     experiment: &Experiment,
     run: &Running<'_>,
     observer: Box<dyn Observer>,
+    ends: &dyn Fn(usize, crate::stack::End) -> Option<manyway_session::Observers>,
 ) -> Result<RunResult, ObservedError<crate::stack::StackError>> {
-    let simulation = crate::stack::Simulation::new(experiment, run.seed());
+    let simulation = crate::stack::Simulation::with_observers(experiment, run.seed(), ends);
     let progress = |done| run.progress(done);
     simulation
         .map_err(ObservedError::Run)?

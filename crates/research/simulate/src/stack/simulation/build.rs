@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use manyway_network::LinkConfig;
 use manyway_scenario::{Experiment, Flow};
-use manyway_session::{Config, Secrets};
+use manyway_session::{Config, Observers, Secrets};
 use manyway_units::Time;
 use manyway_wire::{DATA_HEADER_LEN, DataHeader, Frame, StreamId, TAG_LEN};
 use rand::SeedableRng;
@@ -20,6 +20,7 @@ use crate::histogram::Durations;
 use crate::packet::SimulationError;
 use crate::packet::build::check;
 use crate::packet::recorder::Recorder;
+use crate::stack::faults::End;
 use crate::stack::files::Files;
 use crate::stack::host::SessionHost;
 use crate::stack::node::Node;
@@ -72,10 +73,24 @@ impl Simulation {
     ///
     /// [`Scenario::session_points`]: manyway_scenario::Scenario::session_points
     pub fn new(experiment: &Experiment, seed: u64) -> Result<Self, StackError> {
+        Self::with_observers(experiment, seed, &|_, _| None)
+    }
+
+    /// [`Simulation::new`], with `observers` for the packets of each flow's ends; flows by their
+    /// index.
+    ///
+    /// # Errors
+    /// As of [`Simulation::new`].
+    pub fn with_observers(
+        experiment: &Experiment,
+        seed: u64,
+        observers: &dyn Fn(usize, End) -> Option<Observers>,
+    ) -> Result<Self, StackError> {
         check(experiment)?;
         let mut builder = Builder {
             experiment,
             seed,
+            observers,
             world: World::new(seed),
             links: Vec::new(),
             addresses: 0,
@@ -112,6 +127,7 @@ impl Simulation {
 struct Builder<'a> {
     experiment: &'a Experiment,
     seed: u64,
+    observers: &'a dyn Fn(usize, End) -> Option<Observers>,
     world: World<Node>,
     /// The topology's.
     links: Vec<LinkId>,
@@ -161,18 +177,21 @@ impl Builder<'_> {
             ..TrafficConfig::default()
         };
         let seed = mix(self.seed ^ mix(index as u64 ^ 0x7365_7373_696f_6e73));
-        let mut host = |seed: u64, traffic| {
-            let host =
-                SessionHost::sealing(config.clone(), mix(seed), traffic, flow.session.sealing);
+        let mut host = |end, seed: u64, traffic| {
+            let config = Config {
+                observers: (self.observers)(index, end),
+                ..config.clone()
+            };
+            let host = SessionHost::sealing(config, mix(seed), traffic, flow.session.sealing);
             host.map(|host| self.world.add_host(Node::Session(host)))
                 .map_err(|error| refuse(error.to_string()))
         };
-        let client = host(seed ^ 1, traffic)?;
+        let client = host(End::Client, seed ^ 1, traffic)?;
         let reading = TrafficConfig {
             files: files.map(|_| FileTraffic::Receive),
             ..TrafficConfig::default()
         };
-        let server = host(seed ^ 2, reading)?;
+        let server = host(End::Server, seed ^ 2, reading)?;
         let far = self.address();
         let socket = self.world.add_socket(server, far);
         let listening = self.world.host_mut(server).session_mut();

@@ -12,8 +12,6 @@ use serde_json::{Value, json};
 /// What a file begins with.
 #[derive(Debug)]
 pub(super) struct Header {
-    /// Which connection, counted from 0.
-    pub(super) connection: u64,
     pub(super) initiator: bool,
     pub(super) path: PathId,
     /// Its addresses.
@@ -29,6 +27,7 @@ pub(super) struct Began {
 }
 
 /// One file.
+#[derive(Debug)]
 pub(super) struct Trace<W> {
     out: W,
     /// Bytes that it may still have; `None` when it is full.
@@ -43,6 +42,7 @@ pub(super) struct Trace<W> {
 }
 
 /// What makes one event: a packet, and what it acknowledges.
+#[derive(Debug)]
 struct Arrived {
     now: Time,
     /// Number and length; `None` if it came on another path.
@@ -260,7 +260,6 @@ pub(super) mod tests {
 
     fn header() -> Header {
         Header {
-            connection: 0,
             initiator: true,
             path: PathId(1),
             route: "wlan0 → 192.0.2.1:4433".into(),
