@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 use manyway_scenario::{Experiment, Point, Scenario, ScenarioError, Sealing};
 use manyway_session::{Config, Secrets};
 use manyway_simulate::packet::{self, FlowResult, RunResult, TransferResult};
-use manyway_simulate::stack::{self, SessionHost, TrafficConfig};
-use manyway_simulate::{Route, World};
+use manyway_simulate::stack::{self, Content, SessionHost, Source, TrafficConfig};
+use manyway_simulate::{HostId, Route, World};
 use manyway_units::{Rate, Time};
 use rand::SeedableRng;
 use rand::rngs::ChaCha20Rng;
@@ -489,32 +489,56 @@ fn the_cheap_sealing_changes_nothing_that_is_measured() {
 /// Who seals in another way can't connect: neither side takes the other's handshake.
 #[test]
 fn both_ends_seal_alike() {
-    let host = |sealing, seed| {
-        SessionHost::sealing(Config::default(), seed, TrafficConfig::default(), sealing)
-            .expect("a sound configuration")
-    };
     for (client, connects) in [(Sealing::Checksum, true), (Sealing::Aead, false)] {
-        let mut world = World::new(1);
-        let ends = [host(client, 1), host(Sealing::Checksum, 2)].map(|host| world.add_host(host));
-        let addresses = [1, 2].map(|n| SocketAddr::from(([10, 0, 0, n], 4433)));
-        for (end, address) in ends.into_iter().zip(addresses) {
-            let socket = world.add_socket(end, address);
-            world
-                .host_mut(end)
-                .add_local(Time::ZERO, socket, "eth0", address, None);
-        }
-        let [near, far] = addresses;
-        world.add_route(near, far, Route::default());
-        world.add_route(far, near, Route::default());
-        let secrets = Secrets::generate(&mut ChaCha20Rng::seed_from_u64(3));
-        let ticket = secrets.ticket(vec![far]);
-        world.host_mut(ends[1]).listen(secrets);
-        world
-            .host_mut(ends[0])
-            .connect(Time::ZERO, &ticket)
-            .unwrap();
-        world.run_until(Time::from_millis(5_000));
-        let connected = world.host(ends[0]).traffic().connected();
+        let traffic = TrafficConfig::default();
+        let (world, [near, _]) = connected(client, traffic);
+        let connected = world.host(near).traffic().connected();
         assert_eq!(connected.is_some(), connects, "{client:?}");
     }
+}
+
+#[test]
+fn what_is_read_is_compared_with_what_was_sent() {
+    for (content, faulty) in [(Content::Pattern, false), (Content::Zeros, true)] {
+        let bytes = Some(10_000);
+        let traffic = TrafficConfig {
+            sources: vec![Source { bytes }],
+            content,
+            ..TrafficConfig::default()
+        };
+        let (world, [_, far]) = connected(Sealing::Checksum, traffic);
+        let server = world.host(far).traffic();
+        assert_eq!(server.goodput().total(), 10_000);
+        assert_eq!(server.faulty().is_some(), faulty, "{content:?}");
+    }
+}
+
+/// Five seconds of a client that seals so and sends this, and of a server with checksums.
+fn connected(client: Sealing, traffic: TrafficConfig) -> (World<SessionHost>, [HostId; 2]) {
+    let host = |sealing, seed, traffic| {
+        SessionHost::sealing(Config::default(), seed, traffic, sealing)
+            .expect("a sound configuration")
+    };
+    let mut world = World::new(1);
+    let server = host(Sealing::Checksum, 2, TrafficConfig::default());
+    let ends = [host(client, 1, traffic), server].map(|host| world.add_host(host));
+    let addresses = [1, 2].map(|n| SocketAddr::from(([10, 0, 0, n], 4433)));
+    for (end, address) in ends.into_iter().zip(addresses) {
+        let socket = world.add_socket(end, address);
+        world
+            .host_mut(end)
+            .add_local(Time::ZERO, socket, "eth0", address, None);
+    }
+    let [near, far] = addresses;
+    world.add_route(near, far, Route::default());
+    world.add_route(far, near, Route::default());
+    let secrets = Secrets::generate(&mut ChaCha20Rng::seed_from_u64(3));
+    let ticket = secrets.ticket(vec![far]);
+    world.host_mut(ends[1]).listen(secrets);
+    world
+        .host_mut(ends[0])
+        .connect(Time::ZERO, &ticket)
+        .unwrap();
+    world.run_until(Time::from_millis(5_000));
+    (world, ends)
 }

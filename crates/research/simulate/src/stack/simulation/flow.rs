@@ -249,7 +249,7 @@ impl Running {
         Ok(())
     }
 
-    /// Its last transfer, once that is complete.
+    /// Its only transfer, once that is complete.
     fn finished(&self) -> Option<&Transfer> {
         self.transfers.first().filter(|_| !self.repeats)
     }
