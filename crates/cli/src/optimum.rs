@@ -79,7 +79,8 @@ fn rates_of(epoch: &Epoch) -> Rates<'_> {
     rates
 }
 
-/// A row for each flow, and for each subflow of those with several.
+/// A row for each flow, and for each subflow of those with several; one for members of a group that
+/// have the same.
 fn rates(epochs: &[Epoch]) -> String {
     let mut rows: IndexMap<&str, IndexSet<&str>> = IndexMap::new();
     for flow in epochs.iter().flat_map(|epoch| &epoch.flows) {
@@ -95,23 +96,66 @@ fn rates(epochs: &[Epoch]) -> String {
         let rates = rates.iter().map(move |rates| rates.get(&(flow, path)));
         rates.map(|rate| cell(rate.copied()))
     };
+    let mut runs: Vec<Run<'_>> = Vec::new();
     for (flow, paths) in rows {
         let label = match paths.len() {
             1 => paths[0],
             _ => "",
         };
-        let totals = cells(flow, None);
-        table.row(
-            [flow.to_owned(), label.to_owned()]
+        let mut lines = vec![
+            [label.to_owned()]
                 .into_iter()
-                .chain(totals),
-        );
+                .chain(cells(flow, None))
+                .collect(),
+        ];
         for &path in paths.iter().filter(|_| paths.len() > 1) {
             let rates = cells(flow, Some(path));
-            table.row([String::new(), path.to_owned()].into_iter().chain(rates));
+            lines.push([path.to_owned()].into_iter().chain(rates).collect());
+        }
+        match runs.last_mut().filter(|run| run.goes_on(flow, &lines)) {
+            Some(run) => run.last = flow,
+            None => runs.push(Run {
+                first: flow,
+                last: flow,
+                lines,
+            }),
+        }
+    }
+    for run in runs {
+        let mut name = run.name();
+        for line in run.lines {
+            table.row([std::mem::take(&mut name)].into_iter().chain(line));
         }
     }
     table.to_string()
+}
+
+/// Members of a group, one after the other, of which the table has the same to say.
+struct Run<'a> {
+    first: &'a str,
+    last: &'a str,
+    lines: Vec<Vec<String>>,
+}
+
+impl Run<'_> {
+    fn goes_on(&self, flow: &str, lines: &[Vec<String>]) -> bool {
+        let next = member(self.last).map(|(group, number)| (group, number + 1));
+        next.is_some() && member(flow) == next && self.lines == lines
+    }
+
+    /// `web.1`, or `web.1-20`.
+    fn name(&self) -> String {
+        match member(self.last) {
+            Some((_, number)) if self.first != self.last => format!("{}-{number}", self.first),
+            _ => self.first.to_owned(),
+        }
+    }
+}
+
+/// A flow's group and its number there, if the group has several members.
+fn member(flow: &str) -> Option<(&str, u64)> {
+    let (group, number) = flow.rsplit_once('.')?;
+    Some((group, number.parse().ok()?))
 }
 
 /// Loads in percent; with only one epoch, prices too.

@@ -42,6 +42,30 @@ fn json_is_one_object() {
 }
 
 #[test]
+fn members_with_the_same_share_a_row() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let file = folder.path().join("crowd.toml");
+    let text = r#"
+name = "crowd"
+duration = "60 s"
+links.a = { rate = "90 Mbps", delay = "10 ms", queue = "100 packets" }
+links.b = { rate = "45 Mbps", delay = "10 ms", queue = "100 packets" }
+paths.a.links = ["a"]
+paths.b.links = ["b"]
+flows.two = { law = "balia", paths = ["a", "b"], count = 3000 }
+flows.one = { law = "reno", paths = ["a"], count = 3000 }
+flows.alone = { law = "reno", paths = ["b"] }
+flows.late = { law = "reno", paths = ["a"], count = 4, start = "10 s", stagger = "10 s" }
+"#;
+    std::fs::write(&file, text).unwrap();
+    let run = optimum(&[file.to_str().unwrap(), "--at", "35 s"]).ok();
+    insta::assert_snapshot!(run.stderr);
+    let run = optimum(&[file.to_str().unwrap(), "--at", "35 s", "--json"]).ok();
+    let flows = run.json()["flows"].as_array().unwrap().len();
+    assert_eq!(flows, 6_004);
+}
+
+#[test]
 fn what_cannot_be_done_is_said() {
     let errors = [
         &["bmc/fig5-10.toml"][..],

@@ -260,13 +260,21 @@ impl Network {
                 second: self.links[link].name.clone(),
             });
         }
-        let distinct: Vec<&[usize]> = seen.into_keys().collect();
+        let distinct: Vec<usize> = seen.into_values().collect();
         let links = distinct.len();
         if (1..=MOST_RANKED).contains(&links) {
-            let common = |a: &[usize], b: &[usize]| a.iter().filter(|r| b.contains(r)).count();
-            // AAᵀ has A's rank.
-            let gram =
-                DMatrix::from_fn(links, links, |i, j| common(distinct[i], distinct[j]) as f64);
+            let mut place = vec![None; self.links.len()];
+            for (n, &link) in distinct.iter().enumerate() {
+                place[link] = Some(n);
+            }
+            // AAᵀ, the routes that two links have in common, has A's rank.
+            let mut gram = DMatrix::<f64>::zeros(links, links);
+            for (_, route) in self.routes() {
+                let full = || route.links.iter().filter_map(|&link| place[link]);
+                for (i, j) in full().flat_map(|i| full().map(move |j| (i, j))) {
+                    gram[(i, j)] += 1.0;
+                }
+            }
             let rank = gram.rank(1e-9 * gram.amax());
             if rank < links {
                 remarks.push(Remark::Rank { links, rank });

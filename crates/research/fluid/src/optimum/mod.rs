@@ -43,10 +43,12 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::network::{InvalidNetwork, Network};
+use alike::Alike;
 pub use certificate::Certificate;
 pub use overlay::over_relays;
 pub use weights::{Iterate, reweight, weight_allocation};
 
+mod alike;
 mod certificate;
 mod concave;
 mod max_min;
@@ -161,17 +163,29 @@ pub enum OptimumError {
     },
 }
 
-/// Shares out a network.
+/// Shares out a network. Flows that differ in nothing but their names cost no more than one of them,
+/// and have equal rates.
 ///
 /// # Errors
 /// [`OptimumError`] if the network is invalid, or if the solver doesn't come within a relative gap
 /// of 1e-6.
 pub fn solve(network: &Network, utility: Utility) -> Result<Allocation, OptimumError> {
     network.validate()?;
-    match utility.exponent() {
-        Some(a) => concave::solve(network, a),
-        None => max_min::solve(network),
+    let alike = Alike::of(network, utility);
+    let few = match alike.is_whole() {
+        true => network,
+        false => &alike.network,
+    };
+    let mut best = match utility.exponent() {
+        Some(a) => concave::solve(few, a)?,
+        None => max_min::solve(few)?,
+    };
+    if !alike.is_whole() {
+        best.rates = alike.share_out(&best.rates);
+        // Sums of parts are a little off.
+        into_bounds(network, &mut best.rates);
     }
+    Ok(best)
 }
 
 /// Takes rates back into capacities and demands, by no more than they exceed them.

@@ -218,6 +218,36 @@ fn what_cannot_be_computed_is_said() {
     assert_near(&twice.totals(&best.rates), &[2.5, 2.5, 10.0, 6.0], 1e-4);
 }
 
+#[test]
+fn a_hundred_thousand_flows_that_are_alike_cost_no_more_than_two() {
+    // Fig. 2(a) with S1 and S2 there 50,000 times each, and links for as many.
+    let mut crowd = network(&[25e4, 50e4, 30e4], &[]);
+    let [one, two, three, four] = &fig2a().flows[..] else {
+        panic!("it has four flows");
+    };
+    for _ in 0..50_000 {
+        crowd.flows.extend([one.clone(), two.clone()]);
+    }
+    crowd.flows.extend([three, four].map(|flow| Flow {
+        weight: 5e4,
+        ..flow.clone()
+    }));
+    assert_eq!(Alike::of(&crowd, Utility::Log).network.flows.len(), 4);
+    let best = solve(&crowd, Utility::Log).unwrap();
+    assert!(best.certificate.gap < 1e-6);
+    assert_near(&best.rates[..3], &FIG2A[..3], 1e-4);
+    assert_near(&best.rates[149_997..150_000], &FIG2A[..3], 1e-4);
+    let loads = crowd.loads(&best.rates);
+    for (link, load) in crowd.links.iter().zip(loads) {
+        assert!(load <= link.capacity * (1.0 + 1e-12), "{load} of {link:?}");
+    }
+    // A demand of their own keeps flows apart.
+    crowd.flows[0].demand = Some(1e6);
+    let best = solve(&crowd, Utility::Log).unwrap();
+    assert_near(&best.rates[..1], &[1.0], 1e-9);
+    assert_near(&best.rates[1..3], &FIG2A[1..3], 1e-4);
+}
+
 /// Random networks: up to `links` links of 1 to 1000 Mbps, up to `flows` flows with one to four
 /// routes of one to four links.
 fn networks(links: usize, flows: usize) -> impl Strategy<Value = Network> {
@@ -271,6 +301,38 @@ proptest! {
         let loads = network.loads(&best.rates);
         for (link, load) in network.links.iter().zip(loads) {
             prop_assert!(load <= link.capacity * (1.0 + 1e-12));
+        }
+    }
+
+    /// Flows that are alike have what they have where nobody takes them for one.
+    #[test]
+    fn flows_that_are_alike_are_as_well_off_as_ever(
+        few in networks(8, 5),
+        copies in prop::collection::vec(1usize..5, 5),
+        demand in prop::option::of(1e5f64..1e8),
+        a in prop::sample::select(vec![0.5, 1.0, 2.0]),
+    ) {
+        let mut network = few;
+        network.flows[0].demand = demand;
+        let copies = network.flows.iter().zip(copies);
+        let copies = copies.flat_map(|(flow, count)| vec![flow.clone(); count]);
+        network.flows = copies.collect();
+        let best = solve(&network, Utility::AlphaFair(a)).unwrap();
+        let own = Certificate::of(&network, a, &best.rates, &best.prices);
+        prop_assert!(own.gap < 1e-6, "{own:?}");
+        let apart = concave::solve(&network, a).unwrap();
+        let level = |utility: Utility| -> Vec<f64> {
+            let best = solve(&network, utility).unwrap();
+            network.totals(&best.rates)
+        };
+        let totals = level(Utility::AlphaFair(a));
+        let scale = totals.iter().copied().fold(0.0, f64::max);
+        for (one, other) in totals.iter().zip(network.totals(&apart.rates)) {
+            prop_assert!((one - other).abs() < 1e-3 * other + 1e-5 * scale, "{one} {other}");
+        }
+        let apart = network.totals(&max_min::solve(&network).unwrap().rates);
+        for (one, other) in level(Utility::MaxMin).iter().zip(apart) {
+            prop_assert!((one - other).abs() < 1e-4 * other, "{one} {other}");
         }
     }
 
