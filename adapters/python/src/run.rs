@@ -96,7 +96,7 @@ fn packets(request: &Request<'_>, level: Level, watch: &Arc<Watch>) -> Done {
     let scenario = request.scenario;
     let points = match level {
         Level::Stack => scenario.session_points(),
-        _ => scenario.points(),
+        _ => scenario.packet_points(),
     };
     let points = points.map_err(unfit)?;
     let mut flows = points.iter().flat_map(|point| &point.experiment.flows);

@@ -90,7 +90,8 @@ fn check(file: &Path, assignments: &Assignments) -> Result<String, ScenarioError
             several(scenario.repeat().into(), "repetition"),
         ));
     }
-    let points = points(&scenario)?;
+    let points = scenario.packet_points();
+    let points = points.or_else(|error| scenario.live_points().map_err(|_| error))?;
     Ok(format!(
         "{}, {}, {}, {} × {}",
         count(&points, "link", |point: &Point| {
@@ -99,7 +100,7 @@ fn check(file: &Path, assignments: &Assignments) -> Result<String, ScenarioError
         count(&points, "path", |point| {
             point.experiment.topology.paths.len()
         }),
-        count(&points, "flow", |point| point.experiment.flows.len()),
+        count(&points, "flow", |point| point.experiment.count() as usize),
         several(points.len() as u64, "point"),
         several(scenario.repeat().into(), "repetition"),
     ))

@@ -25,7 +25,7 @@ mod varying;
 pub use config::{Late, LinkConfig, LinkState};
 pub use held_back::HeldBack;
 pub use invalid::InvalidLink;
-pub use link::Link;
+pub use link::{FluidStats, Link};
 pub use loss::Loss;
 pub use packet::{DropReason, Packet, Ticket, Verdict};
 pub use policer::Policer;

@@ -15,6 +15,8 @@ pub(crate) enum Purpose {
     Rate = 0x85d3_1f6a_0be7_4c29,
     /// Of queues that drop at random.
     Queue = 0x4b7d_0c1e_f32a_98d6,
+    /// Whether a packet finds room beside a fluid.
+    Fluid = 0x1d6e_a839_5f04_c7b2,
 }
 
 pub(crate) type Generator = Pcg64Mcg;

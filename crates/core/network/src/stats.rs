@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// What happened on a link so far. `offered` = `delivered` + [`LinkStats::dropped`].
+/// What happened on a link so far. `offered` = `delivered` + [`LinkStats::dropped`]. A fluid
+/// ([`Link::with_fluid`](crate::Link::with_fluid)) counts as so many packets of its size.
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Default)]
 pub struct LinkStats {
     /// Packets offered.

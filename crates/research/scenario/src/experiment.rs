@@ -24,7 +24,7 @@ pub struct Experiment {
     pub name: String,
     /// Links and paths.
     pub topology: Topology,
-    /// All flows, those of a group side by side.
+    /// All flows, those of a group side by side; a fluid is one of them.
     pub flows: Vec<Flow>,
     /// The flows as the file groups them, in its order.
     pub groups: Vec<Group>,
@@ -38,6 +38,11 @@ impl Experiment {
     /// The first group whose flows come at random times, so that nobody can say who is there when.
     pub fn random_group(&self) -> Option<&Group> {
         self.groups.iter().find(|group| group.stagger.is_some())
+    }
+
+    /// How many flows there are, with those of which a fluid consists.
+    pub fn count(&self) -> u64 {
+        self.flows.iter().map(|flow| u64::from(flow.count())).sum()
     }
 }
 
@@ -94,6 +99,10 @@ pub struct Flow {
     /// It sends at `rate` whatever happens, and nothing again: its law and its windows don't
     /// matter.
     pub unresponsive: bool,
+    /// At the packet level, it stands for so many equal flows, which are one fluid: nobody follows
+    /// their packets. Only [`Scenario::packet_points`](crate::Scenario::packet_points) has such
+    /// flows.
+    pub fluid: Option<u32>,
     /// Bytes of the headers within each packet ([`SenderConfig::packet_size`]): goodput leaves them
     /// out.
     pub headers: u32,
@@ -119,6 +128,11 @@ pub struct Flow {
 }
 
 impl Flow {
+    /// How many flows it stands for: one, unless it is a fluid.
+    pub fn count(&self) -> u32 {
+        self.fluid.unwrap_or(1)
+    }
+
     /// Its law as the file has it.
     pub fn law_name(&self) -> String {
         match &self.kernel {

@@ -225,11 +225,16 @@ pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
 /// Jain's index of fairness, (Σx)² / (n Σx²): 1 when all have the same, 1/n when one has
 /// everything. `None` when nobody has anything (Jain, Chiu, Hawe, DEC TR-301, 1984).
 pub fn jain(shares: impl IntoIterator<Item = f64>) -> Option<f64> {
+    jain_of_groups(shares.into_iter().map(|x| (x, 1.0)))
+}
+
+/// [`jain`] of what each has, and of how many there are that have as much.
+pub(crate) fn jain_of_groups(shares: impl IntoIterator<Item = (f64, f64)>) -> Option<f64> {
     let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
-    for x in shares {
-        n += 1.0;
-        sum += x;
-        squares += x * x;
+    for (x, count) in shares {
+        n += count;
+        sum += x * count;
+        squares += x * x * count;
     }
     (squares > 0.0).then(|| sum * sum / (n * squares))
 }
@@ -342,6 +347,8 @@ mod tests {
         assert_eq!(jain([1.0, 3.0]), Some(0.8));
         assert_eq!(jain([0.0, 0.0]), None);
         assert_eq!(jain([]), None);
+        let groups = [(1.0, 2.0), (3.0, 1.0)];
+        assert_eq!(jain_of_groups(groups), jain([1.0, 1.0, 3.0]));
     }
 
     #[test]

@@ -76,7 +76,7 @@ impl Packet {
     pub(super) fn of(request: &Request<'_>) -> anyhow::Result<Self> {
         let (level, points) = match request.levels[..] {
             [args::Level::Stack] => (batch::Level::Stack, request.scenario.session_points()),
-            _ => (batch::Level::Packet, request.scenario.points()),
+            _ => (batch::Level::Packet, request.scenario.packet_points()),
         };
         let points = points.map_err(|error| usage(error.to_string()))?;
         Ok(Self {

@@ -12,6 +12,7 @@ use crate::{DropReason, InvalidLink, Limit, LinkConfig, LinkStats, Packet, Verdi
 
 mod backlog;
 mod fine;
+mod fluid;
 mod schedule;
 mod waiting;
 mod wire;
@@ -19,6 +20,8 @@ mod wire;
 use backlog::Backlog;
 use fine::{FRACTION_BITS, service_time};
 pub(crate) use fine::{Fine, time_per_byte};
+use fluid::Fluid;
+pub use fluid::FluidStats;
 use schedule::{Schedule, Service};
 use waiting::Waiting;
 use wire::Wire;
@@ -69,6 +72,7 @@ struct Rest {
     meter: Option<Meter>,
     gate: Option<Gate>,
     waiting: Option<Waiting>,
+    fluid: Option<Box<Fluid>>,
     losses: Option<Losses>,
     wire: Wire,
     schedule: Option<Schedule>,
@@ -162,11 +166,17 @@ impl Link {
 
     /// Bytes that have not left by `now`, the packet in service included.
     pub fn backlog_bytes(&self, now: Time) -> u64 {
+        if let Some(bytes) = self.fluid_backlog(now) {
+            return bytes as u64;
+        }
         self.backlog.after(now.as_nanos()).1 + self.rest.waiting().1
     }
 
     /// Packets that have not left by `now`, the one in service included.
     pub fn backlog_packets(&self, now: Time) -> usize {
+        if let (Some(bytes), Some(unit)) = (self.fluid_backlog(now), self.fluid_unit()) {
+            return (bytes / unit).ceil() as usize;
+        }
         (self.backlog.after(now.as_nanos()).0 + self.rest.waiting().0) as usize
     }
 
@@ -184,6 +194,11 @@ impl Link {
 
     /// What happened so far; `busy` and `sojourn` reach ahead to when the backlog will be gone.
     pub fn stats(&self) -> LinkStats {
+        self.with_fluid_stats(self.latest_offer, self.packet_stats())
+    }
+
+    /// [`Link::stats`] without a fluid.
+    fn packet_stats(&self) -> LinkStats {
         let dropped = self.rest.stats.dropped();
         LinkStats {
             offered: self.offered,
@@ -207,11 +222,12 @@ impl Link {
             .saturating_sub(Fine::from_nanos(now).bits());
         let waiting = self.rest.waiting.as_ref();
         let waited = waiting.map_or(0, |waiting| waiting.waited(now));
-        LinkStats {
+        let stats = LinkStats {
             busy: duration(self.busy_bits().saturating_sub(ahead) >> FRACTION_BITS),
             sojourn: duration(self.sojourn + waited - self.backlog.stay_after(now)),
-            ..self.stats()
-        }
+            ..self.packet_stats()
+        };
+        self.with_fluid_stats(now, stats)
     }
 
     /// Time spent serialising, in 2^-31 ns.
@@ -263,6 +279,12 @@ impl Link {
         }
         if self.rest.waiting.is_some() {
             return self.offer_to_wait(now, packet);
+        }
+        if let Some(room) = self.fluid_makes_room(now) {
+            return match room {
+                true => self.send(now, packet.bytes, false),
+                false => self.rest.dropped(DropReason::QueueFull),
+            };
         }
         // Only these have to know how much exactly waits.
         let look = self.rest.gate.is_some() || self.seems_full(packet.bytes);
@@ -350,6 +372,7 @@ impl Rest {
             meter: config.policer.map(Meter::new),
             gate: Gate::new(&config.queue, config.seed),
             waiting: Waiting::new(&config),
+            fluid: None,
             losses: Losses::new(config.loss, config.seed),
             wire: Wire::new(&config),
             schedule: Schedule::new(&config),
@@ -362,6 +385,7 @@ impl Rest {
         self.meter.is_none()
             && self.gate.is_none()
             && self.waiting.is_none()
+            && self.fluid.is_none()
             && self.losses.is_none()
             && self.wire.is_plain()
             && self.schedule.is_none()

@@ -61,11 +61,15 @@ impl Checks {
                 duration,
             };
             let stagger = context.random_stagger();
-            let Some(first) = context.resolve(name.as_str(), &paths) else {
+            let Some(mut first) = context.resolve(name.as_str(), &paths) else {
                 continue;
             };
+            first.fluid = self.is_fluid(flow).then(|| flow.count.unwrap_or(1));
             self.check_queues(name.as_str(), &first, topology);
-            let members = members(flow, duration);
+            if self.is_fluid(flow) {
+                self.check_fluid(name, flow, (&first, topology));
+            }
+            let members = self.entries(flow, duration);
             let begin = all.flows.len();
             all.flows
                 .extend((0..members).map(|k| member(&first, flow, k, members, all.groups.len())));
@@ -105,7 +109,7 @@ impl Checks {
         let (mut subflows, mut links) = (0_u64, shared);
         for (name, flow) in file.flows.iter().flatten() {
             let paths = flow.paths.as_ref().map_or(0, Vec::len) as u64;
-            let these = u64::from(members(flow, duration)).saturating_mul(paths);
+            let these = u64::from(self.entries(flow, duration)).saturating_mul(paths);
             let private = if flow.access.is_some() { these } else { 0 };
             subflows = subflows.saturating_add(these);
             links = links.saturating_add(private);
@@ -284,6 +288,7 @@ impl Context<'_> {
             pause,
             rate,
             unresponsive: flow.unresponsive.unwrap_or(false),
+            fluid: None,
             headers: u32::try_from(headers).unwrap_or(u32::MAX),
             jitter: flow.jitter.map_or(Duration::ZERO, |jitter| jitter.0),
             sender: SenderConfig {

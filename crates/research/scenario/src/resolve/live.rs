@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::sessions::{refused, settle};
-use super::{named, resolve};
+use super::{Checks, named, resolve};
 use crate::experiment::{Experiment, Sealing};
 use crate::fault::Fault;
 use crate::file::{File, Flow, Law, PathUse, SlowStart};
@@ -36,7 +36,11 @@ pub(crate) fn experiment_live(file: &File) -> Result<Experiment, Vec<Fault>> {
             settle(flow);
         }
     }
-    match resolve(&file, true) {
+    let checks = Checks {
+        kernel: true,
+        ..Checks::default()
+    };
+    match resolve(&file, checks) {
         Ok(experiment) if faults.is_empty() => Ok(experiment),
         Ok(_) => Err(faults),
         Err(others) => Err(faults.into_iter().chain(others).collect()),
@@ -74,6 +78,11 @@ fn everywhere(flow: &Flow) -> Refused {
         "class",
         flow.class.is_some_and(|class| class != 0),
         "live packets have no class: leave it out",
+    );
+    refuse(
+        "fluid",
+        flow.fluid == Some(true),
+        "live flows are processes: leave it out",
     );
     let relayed = |used: &PathUse| used.relay == Some(true);
     refuse(

@@ -17,6 +17,7 @@ use crate::quantity::Name;
 use crate::tree::Key;
 
 mod flows;
+mod fluid;
 mod links;
 mod live;
 mod measure;
@@ -26,6 +27,7 @@ mod relays;
 mod sessions;
 mod traffic;
 
+pub(crate) use fluid::experiment_of_packets;
 pub(crate) use live::experiment_live;
 pub(crate) use overlay::overlay;
 pub(crate) use sessions::experiment_of_sessions;
@@ -74,16 +76,12 @@ pub(crate) fn check_total(subflows: usize, points: usize) -> Result<(), Fault> {
 
 /// Resolves a file whose flows have what `[defaults]` says already.
 pub(crate) fn experiment(file: &File) -> Result<Experiment, Vec<Fault>> {
-    resolve(file, false)
+    resolve(file, Checks::default())
 }
 
-/// [`experiment`]; `kernel` says whether the kernel's flows can run.
-fn resolve(file: &File, kernel: bool) -> Result<Experiment, Vec<Fault>> {
-    let mut checks = Checks {
-        folder: file.folder.clone(),
-        kernel,
-        ..Checks::default()
-    };
+/// [`experiment`], with checks that say what can run.
+fn resolve(file: &File, mut checks: Checks) -> Result<Experiment, Vec<Fault>> {
+    checks.folder = file.folder.clone();
     if file.overlay.is_some() {
         let message = "a scenario with an [overlay] runs with --level flow, or --level packet if \
             it has [overlay.packets]";
@@ -125,6 +123,8 @@ struct Checks {
     folder: PathBuf,
     /// Flows of the kernel's can run.
     kernel: bool,
+    /// Groups can be fluids.
+    fluids: bool,
     faults: Vec<Fault>,
 }
 

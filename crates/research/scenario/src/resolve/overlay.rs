@@ -507,6 +507,7 @@ impl Context<'_> {
         let keys = [
             ("paths", flow.paths.is_some()),
             ("count", flow.count.is_some()),
+            ("fluid", flow.fluid.is_some()),
             ("start", flow.start.is_some()),
             ("stagger", flow.stagger.is_some()),
             ("start_spread", flow.start_spread.is_some()),

@@ -203,6 +203,15 @@ impl Scenario {
         self.points_by(resolve::experiment)
     }
 
+    /// The same for the packet level, where each group with `fluid = true` is one flow that stands
+    /// for all of its `count` ([`Flow::fluid`](crate::Flow::fluid)).
+    ///
+    /// # Errors
+    /// As of [`Scenario::points`], and if a group or a link on its paths can't be a fluid's.
+    pub fn packet_points(&self) -> Result<Vec<Point>, ScenarioError> {
+        self.points_by(resolve::experiment_of_packets)
+    }
+
     /// The same for flows that are production sessions: what a flow says nothing about is as
     /// sessions have it.
     ///

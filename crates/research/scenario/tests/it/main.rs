@@ -2,6 +2,7 @@
 
 mod errors;
 mod examples;
+mod fluids;
 mod hostile;
 mod live;
 mod overlay;

@@ -133,6 +133,10 @@ pub struct FlowReport {
     pub name: String,
     /// Its group's name.
     pub group: String,
+    /// How many flows it stands for: 1, or, of a fluid, all of the group's. Then goodputs, shares,
+    /// packets and cuts are those of all of them, windows and round-trip times those of each.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub count: u32,
     /// Goodput while it was active: payload acknowledged, or, at the stack and live levels, read
     /// by the receiving application, bits/s.
     pub goodput_bps: Estimate,
@@ -151,6 +155,14 @@ pub struct FlowReport {
     pub spans: Vec<SpanReport>,
     /// Each subflow.
     pub subflows: Vec<SubflowReport>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(count: &u32) -> bool {
+    *count == 1
 }
 
 /// One subflow over the measured time; in a group: the mean subflow over a path.

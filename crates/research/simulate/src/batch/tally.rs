@@ -8,7 +8,7 @@ use manyway_units::Time;
 use super::report::{
     FlowReport, GroupReport, LinkReport, Measured, Percentiles, SpanReport, SubflowReport,
 };
-use crate::measure::{Estimate, Moments, jain, quantile};
+use crate::measure::{Estimate, Moments, jain_of_groups, quantile};
 use crate::packet::{FlowResult, LinkResult, RunResult, SubflowResult};
 
 /// Sums up the runs of one point.
@@ -118,9 +118,10 @@ impl<'a> Tally<'a> {
         for (tally, link) in self.links.iter_mut().zip(&run.links) {
             tally.add(link);
         }
-        let came = run.flows.iter().filter(|flow| flow.start_s.is_some());
-        self.jain
-            .add(or_nan(jain(came.map(|flow| flow.goodput_bps))));
+        let came = run.flows.iter().zip(&self.experiment.flows);
+        let came = came.filter(|(flow, _)| flow.start_s.is_some());
+        let each = came.map(|(result, flow)| each_of(flow, result));
+        self.jain.add(or_nan(jain_of_groups(each)));
     }
 
     /// The means of the runs taken in so far.
@@ -163,7 +164,7 @@ impl FlowTally {
         self.spans.add(spans_of(flow));
         for (tally, subflow) in self.subflows.iter_mut().zip(&flow.subflows) {
             tally.add(
-                values(subflow, flow.goodput_bps),
+                values(subflow, flow.goodput_bps, 1),
                 subflow.spans_bps.iter().copied(),
             );
         }
@@ -178,6 +179,7 @@ impl FlowTally {
                 .get(flow.group)
                 .map(|group| group.name.clone())
                 .unwrap_or_default(),
+            count: flow.count(),
             goodput_bps: always(self.goodput),
             share: self.share.estimate(),
             completed: flow.size.as_ref().map(|_| self.completion.count()),
@@ -190,21 +192,23 @@ impl FlowTally {
     }
 }
 
-/// What is measured of a subflow; its share is that of its flow's goodput.
-fn values(subflow: &SubflowResult, flow_bps: f64) -> [f64; VALUES] {
+/// What is measured of a subflow, each of so many equal flows; its share is that of its flow's
+/// goodput.
+fn values(subflow: &SubflowResult, flow_bps: f64, flows: u32) -> [f64; VALUES] {
+    let flows = f64::from(flows);
     let seen = |count: u64| match subflow.is_opaque() {
         true => f64::NAN,
-        false => count as f64,
+        false => count as f64 / flows,
     };
     let [p50, p95, p99] = subflow.rtt_percentiles_s.unwrap_or([f64::NAN; 3]);
     [
-        subflow.goodput_bps,
+        subflow.goodput_bps / flows,
         subflow.goodput_bps / flow_bps,
         subflow.window_mean_packets,
         subflow.rtt_mean_s,
         seen(subflow.loss_events),
-        subflow.packets_sent as f64,
-        subflow.packets_lost as f64,
+        subflow.packets_sent as f64 / flows,
+        subflow.packets_lost as f64 / flows,
         seen(subflow.timeouts),
         p50,
         p95,
@@ -273,6 +277,12 @@ impl Spans {
     }
 }
 
+/// The goodput of each flow that a row stands for, and how many there are.
+fn each_of(flow: &Flow, result: &FlowResult) -> (f64, f64) {
+    let count = f64::from(flow.count());
+    (result.goodput_bps / count, count)
+}
+
 /// A flow's goodput in each span: its subflows' together.
 fn spans_of(flow: &FlowResult) -> impl Iterator<Item = f64> {
     let spans = flow
@@ -298,14 +308,17 @@ impl GroupTally {
             .zip(results)
             .filter(|(_, result)| result.start_s.is_some())
             .unzip();
-        self.started.add(results.len() as f64);
-        let mut goodputs: Vec<f64> = results.iter().map(|flow| flow.goodput_bps).collect();
+        let both = || flows.iter().zip(&results);
+        let count = flows.iter().map(|flow| f64::from(flow.count())).sum();
+        self.started.add(count);
+        let each = both().map(|(flow, result)| each_of(flow, result));
+        self.jain.add(or_nan(jain_of_groups(each.clone())));
+        let mut goodputs: Vec<f64> = each.map(|(goodput, _)| goodput).collect();
+        let all_goodput: f64 = results.iter().map(|flow| flow.goodput_bps).sum();
         let total: f64 = results.iter().map(|flow| flow.carried_bps).sum();
         self.total.add(total);
         self.share.add(total / all);
-        self.goodput
-            .add(goodputs.iter().sum::<f64>() / goodputs.len() as f64);
-        self.jain.add(or_nan(jain(goodputs.iter().copied())));
+        self.goodput.add(all_goodput / count);
         goodputs.sort_by(f64::total_cmp);
         if let [min, .., max] | [min @ max] = goodputs[..] {
             let n = goodputs.len();
@@ -315,7 +328,10 @@ impl GroupTally {
                 .add((goodputs[(n - 1) / 2] + goodputs[n / 2]) / 2.0);
         }
         let mut spans = Spans::default();
-        results.iter().for_each(|flow| spans.add(spans_of(flow)));
+        for (flow, result) in both() {
+            let flows = f64::from(flow.count());
+            spans.add(spans_of(result).map(|rate| rate / flows));
+        }
         self.spans.add(spans.means());
         self.add_completions(&results);
         self.add_subflows(&flows, &results);
@@ -333,9 +349,10 @@ impl GroupTally {
         let mut means: IndexMap<usize, SubflowTally> = IndexMap::new();
         for (flow, result) in flows.iter().zip(results) {
             for (path, subflow) in flow.paths.iter().zip(&result.subflows) {
-                let spans = subflow.spans_bps.iter().copied();
+                let spans = subflow.spans_bps.iter();
+                let spans = spans.map(|rate| rate / f64::from(flow.count()));
                 let mean = means.entry(*path).or_default();
-                mean.add(values(subflow, result.goodput_bps), spans);
+                mean.add(values(subflow, result.goodput_bps, flow.count()), spans);
             }
         }
         for (path, mean) in means {
@@ -354,7 +371,7 @@ impl GroupTally {
         let paths = self.paths.iter();
         GroupReport {
             name: group.name.clone(),
-            count: members.len() as u64,
+            count: members.iter().map(|flow| u64::from(flow.count())).sum(),
             started: self.started.estimate().filter(|_| group.stagger.is_some()),
             law: members.first().map(Flow::law_name),
             goodput_bps: always(self.goodput),

@@ -35,6 +35,7 @@ fn experiment(pairs: usize) -> Experiment {
         pause: None,
         rate: None,
         unresponsive: false,
+        fluid: None,
         headers: 40,
         jitter: Duration::ZERO,
         sender: SenderConfig::default(),

@@ -10,6 +10,7 @@ use rand_pcg::Pcg64Mcg;
 
 use super::Simulation;
 use super::event_queue::Timers;
+use super::fluid::{Fluids, make_room};
 use super::meter::Meter;
 use super::network::{Network, seeded};
 use super::receiver::Receiver;
@@ -54,6 +55,14 @@ pub enum SimulationError {
         /// How many there are.
         count: usize,
     },
+    /// A fluid of a law without a fluid form.
+    #[error("{name}: {law} has no fluid form: leave out fluid, or take another law")]
+    NoFluid {
+        /// The flow's name.
+        name: String,
+        /// The law's.
+        law: &'static str,
+    },
     /// A path over more links than a packet can count.
     #[error("{name} has more than {MAX_HOPS} links in one direction")]
     TooLong {
@@ -80,11 +89,14 @@ impl Simulation {
         check(experiment)?;
         let in_link = |(name, error)| SimulationError::Link { name, error };
         let mut network = Network::new(experiment, seed).map_err(in_link)?;
+        network.links = make_room(experiment, network.links).map_err(in_link)?;
         let mut sources = Vec::with_capacity(experiment.flows.len());
         let mut subflows = Vec::new();
         let drawn = draw(experiment, seed);
+        let mut first_of = Vec::new();
         for ((index, flow), drawn) in experiment.flows.iter().enumerate().zip(drawn) {
             let first = subflows.len() as u32;
+            first_of.push(first);
             for path in 0..flow.paths.len() {
                 let lifetime = flow.lifetimes.get(path).copied().unwrap_or_default();
                 let number = subflows.len() as u64;
@@ -117,6 +129,7 @@ impl Simulation {
             timers: Timers::new(seed),
             recorder: Recorder::new(experiment),
             flows: experiment.flows.clone(),
+            fluids: Fluids::new(experiment, &first_of).map(Box::new),
             sources,
             subflows,
             outcome: Outcome::default(),
@@ -131,13 +144,19 @@ impl Simulation {
         let mut parts = Parts {
             subflows: &mut self.subflows,
             sources: &self.sources,
+            fluids: self.fluids.as_deref(),
             links: &self.network.links,
         };
         self.recorder.on_time(Time::ZERO, &mut parts);
         for index in 0..self.sources.len() {
             let at = self.sources[index].start;
-            self.schedule_source(index, at);
+            match self.flows[index].fluid {
+                None => self.schedule_source(index, at),
+                // The first of its flows starts then.
+                Some(_) => self.sources[index].start = self.flows[index].start,
+            }
         }
+        self.on_fluids(Time::ZERO);
         if let Some(at) = self.recorder.next() {
             let id = self.recorder_id();
             self.timers.schedule(at, id);
@@ -230,6 +249,12 @@ pub(crate) fn check(experiment: &Experiment) -> Result<(), SimulationError> {
         within(&flow.name, "path", &flow.paths, topology.paths.len())?;
         if flow.paths.is_empty() {
             return Err(empty(&flow.name, "paths"));
+        }
+        if flow.fluid.is_some() && flow.law.window_law().is_none() {
+            return Err(SimulationError::NoFluid {
+                name: flow.name.clone(),
+                law: flow.law.name(),
+            });
         }
     }
     Ok(())

@@ -5,6 +5,7 @@
 
 pub(crate) mod build;
 mod event_queue;
+mod fluid;
 mod lifetimes;
 mod managed;
 pub(crate) mod meter;
@@ -31,6 +32,7 @@ use rand::RngExt;
 
 use crate::trace::{Observer, Tap};
 use event_queue::{Stage, Timers, Transit, time_of};
+use fluid::Fluids;
 use network::Network;
 use receiver::Reaction;
 use recorder::Recorder;
@@ -54,6 +56,8 @@ pub struct Simulation {
     sources: Vec<Source>,
     subflows: Vec<Subflow>,
     flows: Vec<Flow>,
+    /// Flows that nobody follows packet by packet.
+    fluids: Option<Box<Fluids>>,
     outcome: Outcome<bool>,
     recorder: Recorder,
     events: u64,
@@ -336,6 +340,9 @@ impl Simulation {
     }
 
     fn on_timer(&mut self, at: Time, id: u32) {
+        if id == self.fluids_id() {
+            return self.on_fluids(at);
+        }
         let id = id as usize;
         if id < self.subflows.len() {
             self.on_subflow_timer(at, id as u32);
@@ -345,6 +352,7 @@ impl Simulation {
             let mut parts = Parts {
                 subflows: &mut self.subflows,
                 sources: &self.sources,
+                fluids: self.fluids.as_deref(),
                 links: &self.network.links,
             };
             let next = self.recorder.on_time(at, &mut parts);
@@ -589,6 +597,7 @@ impl Simulation {
         let mut parts = Parts {
             subflows: &mut self.subflows,
             sources: &self.sources,
+            fluids: self.fluids.as_deref(),
             links: &self.network.links,
         };
         self.recorder.finish(self.now, &mut parts);

@@ -413,7 +413,7 @@ impl LinkReading {
 
 /// Bytes that have left the link.
 fn carried(link: &Link, now: Time) -> u64 {
-    let accepted = link.stats().bytes_delivered;
+    let accepted = link.stats_at(now).bytes_delivered;
     accepted.saturating_sub(link.backlog_bytes(now))
 }
 

@@ -4,6 +4,7 @@ use manyway_control::SenderStats;
 use manyway_network::Link;
 use manyway_units::Time;
 
+use super::fluid::Fluids;
 use super::meter::Tally;
 use super::recorder::{FlowView, SubflowView, Transfer, View};
 use super::source::{Source, Subflow};
@@ -12,6 +13,7 @@ use super::source::{Source, Subflow};
 pub(super) struct Parts<'a> {
     pub(super) subflows: &'a mut [Subflow],
     pub(super) sources: &'a [Source],
+    pub(super) fluids: Option<&'a Fluids>,
     pub(super) links: &'a [Link],
 }
 
@@ -35,6 +37,10 @@ impl View for Parts<'_> {
     }
 
     fn read(&mut self, subflow: usize, now: Time) -> (Tally, SenderStats) {
+        let fluid = self.fluids.and_then(|fluids| fluids.stats(subflow as u32));
+        if let Some(stats) = fluid {
+            return (self.subflows[subflow].meter.read(now), stats);
+        }
         let subflow = &mut self.subflows[subflow];
         let sender = subflow.sender.as_ref();
         let mut stats = sender.map(|sender| sender.stats()).unwrap_or_default();
@@ -51,6 +57,7 @@ impl View for Parts<'_> {
     }
 
     fn sample(&mut self, subflow: usize, at: Time) -> SubflowView {
+        let fluid = self.fluids.and_then(|fluids| fluids.rtt(subflow as u32));
         let subflow = &mut self.subflows[subflow];
         let delivered = subflow.meter.read(at).delivered;
         let unit = self.sources[subflow.source as usize].payload;
@@ -59,8 +66,12 @@ impl View for Parts<'_> {
             sender.filter(|sender| sender.rtt().has_sample() && !subflow.meter.is_over());
         SubflowView {
             window: subflow.meter.current(),
-            rtt: measured.map_or(f64::NAN, |sender| sender.rtt().smoothed().as_secs_f64()),
-            delivered: sender.map(|_| (delivered, unit)),
+            rtt: match (fluid, measured) {
+                (Some(rtt), _) => rtt,
+                (None, Some(sender)) => sender.rtt().smoothed().as_secs_f64(),
+                (None, None) => f64::NAN,
+            },
+            delivered: (fluid.is_some() || sender.is_some()).then_some((delivered, unit)),
         }
     }
 }

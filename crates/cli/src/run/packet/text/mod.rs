@@ -10,7 +10,9 @@ mod transfers;
 mod tests;
 
 use manyway_report::{Column, Table};
-use manyway_simulate::batch::{GroupReport, Level, LinkReport, Measured, Report, Results};
+use manyway_simulate::batch::{
+    FlowReport, GroupReport, Level, LinkReport, Measured, Report, Results,
+};
 
 use self::styles::{Styles, Transfers, fractions, means, noted};
 use crate::run::number::Style;
@@ -92,7 +94,11 @@ fn point(measured: &Measured) -> String {
     text.push_str(&percentiles::tables(&[], groups, shown));
     if measured.flows.len() > 1 {
         let jain = Style::plain([1.0], 3).write(measured.jain);
-        let n = measured.flows.len();
+        let n: u64 = measured
+            .flows
+            .iter()
+            .map(|flow| u64::from(flow.count))
+            .sum();
         text.push_str(&format!(
             "Jain's index of the {n} flows' goodput: {jain}\n\n"
         ));
@@ -130,7 +136,7 @@ fn flows(measured: &Measured) -> String {
             transfers.write(flow.completion_s, f64::from(completed), all)
         });
         table.row(
-            [flow.name.clone(), law, path]
+            [called(flow), law, path]
                 .into_iter()
                 .chain(cells)
                 .chain(after),
@@ -143,6 +149,14 @@ fn flows(measured: &Measured) -> String {
     let several = measured.flows.iter().any(|flow| flow.subflows.len() > 1);
     let note = "A flow's share is of all flows' goodput, a subflow's share of its flow's goodput.";
     noted(table, several.then_some(note))
+}
+
+/// A flow's name; of a fluid, whose row is of all its flows together, with their number.
+fn called(flow: &FlowReport) -> String {
+    match flow.count {
+        1 => flow.name.clone(),
+        count => format!("{count} × {}", flow.name),
+    }
 }
 
 /// A row for each group.

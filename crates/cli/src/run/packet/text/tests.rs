@@ -47,6 +47,7 @@ impl Sample {
         FlowReport {
             name: name.to_owned(),
             group: name.split('.').next().unwrap_or(name).to_owned(),
+            count: 1,
             goodput_bps: self.estimate(mbps * 1e6),
             share: Some(self.estimate(mbps / all)),
             completed: None,

@@ -2,6 +2,7 @@ use super::*;
 use crate::{Late, Loss, Queue, Red};
 use manyway_units::Rate;
 
+mod fluid;
 mod open_loop;
 mod properties;
 mod reference;

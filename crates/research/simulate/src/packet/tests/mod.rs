@@ -57,6 +57,7 @@ fn flow(law: &str, paths: &[usize]) -> Flow {
         pause: None,
         rate: None,
         unresponsive: false,
+        fluid: None,
         headers: 0,
         jitter: Duration::ZERO,
         sender: SenderConfig {

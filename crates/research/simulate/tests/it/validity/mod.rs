@@ -8,6 +8,7 @@ mod background;
 mod bbr;
 mod conservation;
 mod fair_queues;
+mod fluid_groups;
 mod l4s;
 mod periodic;
 mod random_loss;
