@@ -152,8 +152,8 @@ impl Programme {
         }
     }
 
-    /// The whole programme at once, to a tolerance. Beside the rates there is, where the utility is not linear, a
-    /// bound `t_s` per flow that a cone keeps below it.
+    /// The whole programme at once, to a tolerance. Beside the rates there is, where the utility is
+    /// not linear, a bound `t_s` per flow that a cone keeps below it.
     fn conic(
         &self,
         network: &Network,

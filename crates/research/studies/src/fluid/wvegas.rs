@@ -313,12 +313,24 @@ fn at_rest(experiment: &Experiment, run: &FluidRun, best: &Rates) -> f64 {
     worst
 }
 
-/// Mean over spans and subflows that take part.
+/// Mean over spans and flows that take part. The optimum has one total for each flow, but splits it
+/// over paths in one of many ways, so subflows have no distance from it.
 fn distance(rates: &Rates, best: &Rates) -> f64 {
+    let (rates, best) = (totals(rates), totals(best));
     let pairs = rates.iter().flatten().zip(best.iter().flatten());
     let pairs = pairs.filter(|(own, best)| **own > 0.0 || **best > 0.0);
     let off: Vec<f64> = pairs.map(|(own, best)| (own - best).abs()).collect();
     mean(&off)
+}
+
+/// Rates in Mbps by flow and span.
+fn totals(rates: &Rates) -> Vec<[f64; SPANS]> {
+    let subflows: Vec<_> = SUBFLOWS.iter().zip(rates).collect();
+    let flows = subflows.chunk_by(|((one, _), _), ((other, _), _)| one == other);
+    let total = |flow: &[(&(&str, usize), &[f64; SPANS])]| {
+        std::array::from_fn(|n| flow.iter().map(|(_, spans)| spans[n]).sum())
+    };
+    flows.map(total).collect()
 }
 
 fn curves(flow: &str, best: &Rates, fluid: &Rates, packet: &Rates) -> Plot {
