@@ -115,9 +115,9 @@ pub struct Flow {
     /// `name.1`, `name.2`, … Default: 1; with a random `stagger`, as many as come until `stop` or
     /// the end of the run.
     pub count: Option<u32>,
-    /// Whether the packet level takes the group for one fluid, whose cost doesn't depend on `count`:
-    /// the law's increase and decrease move a mean window, and the links carry its load beside the
-    /// other flows' packets. For endless flows over DropTail links. Default: false.
+    /// Whether the packet level takes the group for one fluid, whose cost doesn't depend on
+    /// `count`: the law's increase and decrease move a mean window, and the links carry its load
+    /// beside the other flows' packets. For endless flows over DropTail links. Default: false.
     pub fluid: Option<bool>,
     /// When the first flow of the group starts. Default: "0 s".
     pub start: Option<TimeSpan>,
