@@ -12,48 +12,10 @@ use crate::network::{Flow, Network};
 ///
 /// Conic programmes end with a small gap, and rates are off by the square root of it. So it is
 /// followed by Newton steps: quadratic programmes about the point found, whose stationarity the
-/// solver meets as it stands. Mostly they get there from a rough solution of the conic programme,
-/// which takes a quarter of the iterations.
+/// solver meets as it stands.
 pub(super) fn solve(network: &Network, a: f64) -> Result<Allocation, OptimumError> {
-    let exact = || approach(network, a, TOLERANCE);
-    let found = match a {
-        0.0 => exact(),
-        _ => match approach(network, a, ROUGH) {
-            Ok((rough, _)) if rough.certificate.residual > POLISHED => {
-                exact().map(|(exact, status)| (better(rough, exact), status))
-            }
-            Ok(rough) => Ok(rough),
-            Err(_) => exact(),
-        },
-    };
-    let (best, status) = found?;
-    let Certificate { gap, .. } = best.certificate;
-    if gap.is_nan() || gap > SOLVED {
-        return Err(OptimumError::Unsolved { status, gap });
-    }
-    Ok(best)
-}
-
-/// A tolerance of the conic programme from whose solution Newton steps mostly converge.
-const ROUGH: f64 = 1e-4;
-
-/// The one that meets the conditions better; the second one where the first isn't a number.
-fn better(one: Allocation, other: Allocation) -> Allocation {
-    match one.certificate.residual < other.certificate.residual {
-        true => one,
-        false => other,
-    }
-}
-
-/// The conic programme solved to a tolerance, and Newton steps from there; with what the solver
-/// says of the programme.
-fn approach(
-    network: &Network,
-    a: f64,
-    tolerance: f64,
-) -> Result<(Allocation, String), OptimumError> {
-    let programme = Programme::of(network, a, network.rough_shares(a));
-    let (mut best, status) = programme.conic(network, a, tolerance)?;
+    let (mut best, status) =
+        Programme::of(network, a, network.rough_shares(a)).conic(network, a)?;
     let (mut in_vain, mut near) = (0, best.certificate.residual <= FAR);
     let mut point = best.rates.clone();
     if !near {
@@ -84,7 +46,11 @@ fn approach(
             in_vain = 0;
         }
     }
-    Ok((best, status))
+    let Certificate { gap, .. } = best.certificate;
+    if gap.is_nan() || gap > SOLVED {
+        return Err(OptimumError::Unsolved { status, gap });
+    }
+    Ok(best)
 }
 
 const NEWTON_STEPS: usize = 40;
@@ -152,14 +118,9 @@ impl Programme {
         }
     }
 
-    /// The whole programme at once, to a tolerance. Beside the rates there is, where the utility is
-    /// not linear, a bound `t_s` per flow that a cone keeps below it.
-    fn conic(
-        &self,
-        network: &Network,
-        a: f64,
-        tolerance: f64,
-    ) -> Result<(Allocation, String), OptimumError> {
+    /// The whole programme at once. Beside the rates there is, where the utility is not linear, a
+    /// bound `t_s` per flow that a cone keeps below it.
+    fn conic(&self, network: &Network, a: f64) -> Result<(Allocation, String), OptimumError> {
         let mut program = Program::minimise(self.costs(a));
         self.shape.constrain(network, &mut program);
         let bounds = self.shape.routes..;
@@ -182,7 +143,7 @@ impl Programme {
             program.in_cone(cone, rows);
         }
         let solved = program
-            .solve(tolerance)
+            .solve(TOLERANCE)
             .map_err(|status| OptimumError::Unsolved {
                 status,
                 gap: f64::INFINITY,
