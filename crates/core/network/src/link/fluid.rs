@@ -203,7 +203,7 @@ fn area((from, to): (f64, f64), slope: f64, span: f64) -> f64 {
 
 /// A number with Poisson's distribution.
 fn poisson(mean: f64, random: &mut Generator) -> u128 {
-    /// From here on, the normal distribution is as good.
+    /// From here on, the normal distribution is near enough, and takes two draws.
     const MANY: f64 = 16.0;
     let mut uniform = || 1.0 - random.random::<f64>();
     if mean >= MANY {

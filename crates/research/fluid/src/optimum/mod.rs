@@ -163,8 +163,8 @@ pub enum OptimumError {
     },
 }
 
-/// Shares out a network. Flows that differ in nothing but their names cost no more than one of
-/// them, and have equal rates.
+/// Shares out a network. Flows that differ in nothing but their names are solved as one, and have
+/// equal rates.
 ///
 /// # Errors
 /// [`OptimumError`] if the network is invalid, or if the solver doesn't come within a relative gap

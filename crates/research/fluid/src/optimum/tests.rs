@@ -219,7 +219,7 @@ fn what_cannot_be_computed_is_said() {
 }
 
 #[test]
-fn a_hundred_thousand_flows_that_are_alike_cost_no_more_than_two() {
+fn a_hundred_thousand_flows_that_are_alike_are_solved_as_a_few() {
     // Fig. 2(a) with S1 and S2 there 50,000 times each, and links for as many.
     let mut crowd = network(&[25e4, 50e4, 30e4], &[]);
     let [one, two, three, four] = &fig2a().flows[..] else {

@@ -45,9 +45,13 @@ impl Checks {
     ) {
         let key = named("flows", name);
         let wrong = [
-            ("size", group.size.is_some(), "has no transfers"),
-            ("pause", group.pause.is_some(), "has no transfers"),
-            ("rate", group.rate.is_some(), "has no application's rate"),
+            ("size", group.size.is_some(), "can't have transfers"),
+            ("pause", group.pause.is_some(), "can't have transfers"),
+            (
+                "rate",
+                group.rate.is_some(),
+                "can't have an application's rate",
+            ),
             (
                 "unresponsive",
                 group.unresponsive == Some(true),
@@ -61,12 +65,12 @@ impl Checks {
             (
                 "delay_step",
                 group.delay_step.is_some(),
-                "is of flows with equal delays",
+                "needs flows with equal delays",
             ),
             (
                 "access",
                 group.access.is_some(),
-                "has no links of its flows' own",
+                "can't have links of its flows' own",
             ),
         ];
         for (part, _, message) in wrong.into_iter().filter(|(_, wrong, _)| *wrong) {
@@ -80,7 +84,7 @@ impl Checks {
         let problem = match flow.law.fluid() {
             Fluid::Window(_) => None,
             Fluid::Delay { .. } => Some(format!(
-                "{law} acts on delay, and the packet level has fluids of laws that act on losses"
+                "{law} acts on delay, and a fluid needs a law that acts on losses: choose one"
             )),
             Fluid::None { nearest } => Some(format!(
                 "{law} has no fluid form, as it is more than an increase and a decrease by \
@@ -96,11 +100,11 @@ impl Checks {
             let links = there.map(|link| (link, true));
             for (&link, carries) in links.chain(back.map(|link| (link, false))) {
                 let link = &topology.links[link];
-                if let Some((part, takes)) = unfit(&link.config, carries) {
+                if let Some((part, needs)) = unfit(&link.config, carries) {
                     let key = Key::of(["links", &link.name]).join(part);
                     let message = format!(
-                        "the fluid {:?} passes, which takes {takes}: change that, or leave out \
-                         {}.fluid",
+                        "the fluid {:?} passes this link and needs {needs}: change that, or leave \
+                         out {}.fluid",
                         name.as_str(),
                         named("flows", name),
                     );
@@ -112,7 +116,7 @@ impl Checks {
 }
 
 /// The setting of a link with which a fluid can't pass, or its acknowledgements can't, and what
-/// they take.
+/// they need.
 fn unfit(link: &LinkConfig, carries: bool) -> Option<(&'static str, &'static str)> {
     if !link.timetable.is_empty() {
         return Some(("timetable", "a constant rate and delay"));

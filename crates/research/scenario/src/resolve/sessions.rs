@@ -32,7 +32,7 @@ pub(crate) fn experiment_of_sessions(file: &File) -> Result<Experiment, Vec<Faul
     for (name, flow) in file.flows.iter_mut().flatten() {
         let key = named("flows", name);
         if flow.fluid == Some(true) {
-            let message = "sessions are no fluid: leave it out, or run the packet level";
+            let message = "sessions can't be a fluid: leave it out, or run the packet level";
             faults.push(Fault::new(&key.join("fluid"), message.to_owned()));
         }
         for (name, message) in refused(flow) {
