@@ -22,7 +22,7 @@ impl<T> Slots<T> {
             self.entries[index] = Some(value);
             Slot(index)
         } else {
-            self.entries.push(Some(value));
+            push(&mut self.entries, Some(value));
             Slot(self.entries.len() - 1)
         }
     }
@@ -52,6 +52,18 @@ impl<T> Slots<T> {
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.entries.iter_mut().flatten()
     }
+}
+
+/// Most connections have a path or two, and simulations have many connections: the first few
+/// entries take no more room than they need.
+const FEW: usize = 4;
+
+/// [`Vec::push`], with exact room for the first few.
+pub(crate) fn push<T>(entries: &mut Vec<T>, value: T) {
+    if entries.len() < FEW {
+        entries.reserve_exact(1);
+    }
+    entries.push(value);
 }
 
 #[cfg(test)]

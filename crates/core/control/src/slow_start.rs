@@ -40,6 +40,13 @@ pub(crate) struct SlowStart {
     beyond_known: u32,
     /// The smallest threshold, packets.
     least: f64,
+    /// Nothing where no delay is watched: the `standard` kind, and every slow start but the first.
+    hystart: Option<Box<HyStart>>,
+}
+
+/// What HyStart++ has seen, and concludes from it.
+#[derive(Clone, Debug)]
+struct HyStart {
     state: HyStartState,
     last: Seen,
     current: Seen,
@@ -49,9 +56,7 @@ pub(crate) struct SlowStart {
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum HyStartState {
-    /// No delay watched: the `standard` kind, and every slow start but the first.
-    Standard,
-    /// HyStart++ in slow start.
+    /// In slow start.
     Watching,
     /// Conservative slow start, entered at this smallest round-trip time (ns), with rounds to go.
     Conservative { baseline: u64, rounds_left: u32 },
@@ -109,13 +114,7 @@ impl SlowStart {
             known: f64::INFINITY,
             beyond_known: 0,
             least: 0.0,
-            state: match kind {
-                SlowStartKind::HyStart => HyStartState::Watching,
-                SlowStartKind::Standard => HyStartState::Standard,
-            },
-            last: Seen::NOTHING,
-            current: Seen::NOTHING,
-            batch: Seen::NOTHING,
+            hystart: (kind == SlowStartKind::HyStart).then(Box::default),
         }
     }
 
@@ -139,11 +138,16 @@ impl SlowStart {
         self.threshold
     }
 
+    #[cfg(test)]
+    fn state(&self) -> Option<HyStartState> {
+        self.hystart.as_ref().map(|hystart| hystart.state)
+    }
+
     /// A cut (or an outside decision) sets the threshold, and ends HyStart++ for good (RFC 9406
     /// §4.2).
     pub(crate) fn set_threshold(&mut self, threshold: f64) {
         self.threshold = threshold.max(self.least);
-        self.state = HyStartState::Standard;
+        self.hystart = None;
     }
 
     /// The window was set.
@@ -175,11 +179,11 @@ impl SlowStart {
     /// The window after an acknowledgement that counts for so many packets, in slow start (the
     /// caller has asked `active`); not beyond the threshold.
     pub(crate) fn grow(&mut self, window: f64, packets: f64) -> f64 {
-        let growth = match self.state {
-            HyStartState::Conservative { .. } => packets / CSS_GROWTH_DIVISOR,
-            HyStartState::Resting { .. } => 0.0,
+        let growth = match self.hystart.as_ref().map(|hystart| hystart.state) {
+            Some(HyStartState::Conservative { .. }) => packets / CSS_GROWTH_DIVISOR,
+            Some(HyStartState::Resting { .. }) => 0.0,
             _ if window >= self.known && self.beyond_known > 0 => packets / CSS_GROWTH_DIVISOR,
-            HyStartState::Watching | HyStartState::Standard => packets,
+            Some(HyStartState::Watching) | None => packets,
         };
         (window + growth).min(self.threshold).min(MAX_WINDOW)
     }
@@ -187,8 +191,8 @@ impl SlowStart {
     /// Watches the round-trip times of slow start (RFC 9406 §4.2).
     #[inline]
     pub(crate) fn on_ack(&mut self, ack: &Ack) {
-        if self.state != HyStartState::Standard && ack.rtt_sampled {
-            self.on_sample(ack);
+        if let Some(hystart) = self.hystart.as_mut().filter(|_| ack.rtt_sampled) {
+            hystart.on_sample(ack);
         }
     }
 
@@ -198,27 +202,48 @@ impl SlowStart {
         if window >= self.known {
             self.beyond_known = self.beyond_known.saturating_sub(1);
         }
+        if let Some(hystart) = &mut self.hystart
+            && hystart.on_round_end()
+        {
+            self.set_threshold(window);
+        }
+    }
+}
+
+impl Default for HyStart {
+    fn default() -> Self {
+        HyStart {
+            state: HyStartState::Watching,
+            last: Seen::NOTHING,
+            current: Seen::NOTHING,
+            batch: Seen::NOTHING,
+        }
+    }
+}
+
+impl HyStart {
+    /// The end of a round; whether slow start ends with it.
+    fn on_round_end(&mut self) -> bool {
         match &mut self.state {
-            HyStartState::Standard => return,
             HyStartState::Watching => {}
             HyStartState::Conservative { rounds_left, .. } => {
                 *rounds_left -= 1;
                 if *rounds_left == 0 {
-                    self.set_threshold(window);
+                    return true;
                 }
             }
             HyStartState::Resting { whole, .. } if !*whole => *whole = true,
             HyStartState::Resting { bar, .. } => {
                 if self.current.samples > 0.0 && self.current.min >= *bar {
-                    self.set_threshold(window);
-                } else {
-                    self.state = HyStartState::Watching;
+                    return true;
                 }
+                self.state = HyStartState::Watching;
             }
         }
         self.last = self.current;
         self.current = Seen::NOTHING;
         self.batch = Seen::NOTHING;
+        false
     }
 
     fn on_sample(&mut self, ack: &Ack) {
@@ -325,9 +350,12 @@ mod tests {
         let mut slow = SlowStart::new(SlowStartKind::HyStart);
         let mut window = round(&mut slow, 10.0, 10, 40.0);
         window = round(&mut slow, window, 20, 46.0);
-        assert!(matches!(slow.state, HyStartState::Conservative { .. }));
+        assert!(matches!(
+            slow.state(),
+            Some(HyStartState::Conservative { .. })
+        ));
         window = round(&mut slow, window, 20, 41.0);
-        assert_eq!(slow.state, HyStartState::Watching);
+        assert_eq!(slow.state(), Some(HyStartState::Watching));
         assert!(slow.active(window));
     }
 
@@ -347,9 +375,15 @@ mod tests {
             round(&mut slow, 10.0, 10, base);
             let mut calm = slow.clone();
             round(&mut calm, 20.0, 10, below);
-            assert!(!matches!(calm.state, HyStartState::Conservative { .. }));
+            assert!(!matches!(
+                calm.state(),
+                Some(HyStartState::Conservative { .. })
+            ));
             round(&mut slow, 20.0, 10, above);
-            assert!(matches!(slow.state, HyStartState::Conservative { .. }));
+            assert!(matches!(
+                slow.state(),
+                Some(HyStartState::Conservative { .. })
+            ));
         }
     }
 
@@ -358,9 +392,12 @@ mod tests {
         let mut slow = SlowStart::new(SlowStartKind::HyStart);
         round(&mut slow, 10.0, 10, 40.0);
         slow.on_ack(&ack(60.0, 10.0));
-        assert_eq!(slow.state, HyStartState::Watching);
+        assert_eq!(slow.state(), Some(HyStartState::Watching));
         slow.on_ack(&ack(60.0, 10.0));
-        assert!(matches!(slow.state, HyStartState::Conservative { .. }));
+        assert!(matches!(
+            slow.state(),
+            Some(HyStartState::Conservative { .. })
+        ));
     }
 
     #[test]
@@ -373,7 +410,7 @@ mod tests {
                 ..ack(60.0, 1.0)
             });
         }
-        assert_eq!(slow.state, HyStartState::Watching);
+        assert_eq!(slow.state(), Some(HyStartState::Watching));
     }
 
     #[test]
@@ -384,7 +421,7 @@ mod tests {
         slow.set_threshold(30.0);
         slow.restart(30.0, 2.0);
         assert_eq!(slow.threshold(), 30.0);
-        assert_eq!(slow.state, HyStartState::Standard);
+        assert_eq!(slow.state(), None);
     }
 
     #[test]
@@ -412,9 +449,9 @@ mod tests {
     #[test]
     fn rests_when_a_queue_shows_within_a_round() {
         let (slow, window) = queue_within_a_round(48.9);
-        assert_eq!((slow.state, window), (HyStartState::Watching, 34.0));
+        assert_eq!((slow.state(), window), (Some(HyStartState::Watching), 34.0));
         let (slow, window) = queue_within_a_round(49.0);
-        assert!(matches!(slow.state, HyStartState::Resting { .. }));
+        assert!(matches!(slow.state(), Some(HyStartState::Resting { .. })));
         assert_eq!(window, 33.0);
     }
 
@@ -426,9 +463,9 @@ mod tests {
         for rtt in [42.0, 49.0, 49.0] {
             slow.on_ack(&ack(rtt, 8.0));
         }
-        assert_eq!(slow.state, HyStartState::Watching);
+        assert_eq!(slow.state(), Some(HyStartState::Watching));
         slow.on_ack(&ack(49.0, 8.0));
-        assert!(matches!(slow.state, HyStartState::Resting { .. }));
+        assert!(matches!(slow.state(), Some(HyStartState::Resting { .. })));
     }
 
     #[test]
@@ -440,10 +477,7 @@ mod tests {
             "a round in which it began says nothing"
         );
         assert_eq!(round(&mut slow, window, 16, 49.0), window, "no growth");
-        assert_eq!(
-            (slow.threshold(), slow.state),
-            (window, HyStartState::Standard)
-        );
+        assert_eq!((slow.threshold(), slow.state()), (window, None));
     }
 
     #[test]
@@ -452,12 +486,12 @@ mod tests {
         slow.on_round_end(window);
         slow.on_ack(&ack(48.9, 1.0));
         assert_eq!(round(&mut slow, window, 16, 49.0), window, "no growth");
-        assert_eq!(slow.state, HyStartState::Watching);
+        assert_eq!(slow.state(), Some(HyStartState::Watching));
         // A round without a measurement says nothing.
         let (mut slow, window) = queue_within_a_round(49.0);
         slow.on_round_end(window);
         slow.on_round_end(window);
-        assert_eq!(slow.state, HyStartState::Watching);
+        assert_eq!(slow.state(), Some(HyStartState::Watching));
     }
 
     /// A round of 40 to 55 ms: so may the next one be, and a sixth of 15 ms more.
@@ -469,7 +503,10 @@ mod tests {
             round(&mut slow, 10.0, 8, 40.0);
             slow.on_ack(&ack(40.0, 16.0));
             slow.on_ack(&ack(rtt, 16.0));
-            assert_eq!(matches!(slow.state, HyStartState::Resting { .. }), rests);
+            assert_eq!(
+                matches!(slow.state(), Some(HyStartState::Resting { .. })),
+                rests
+            );
         }
     }
 
@@ -480,7 +517,10 @@ mod tests {
             round(&mut slow, 10.0, 8, 2.0);
             slow.on_ack(&ack(2.0, 16.0));
             slow.on_ack(&ack(rtt, 16.0));
-            assert_eq!(matches!(slow.state, HyStartState::Resting { .. }), rests);
+            assert_eq!(
+                matches!(slow.state(), Some(HyStartState::Resting { .. })),
+                rests
+            );
         }
     }
 
@@ -493,7 +533,7 @@ mod tests {
             app_limited: true,
             ..ack(60.0, 16.0)
         });
-        assert_eq!(slow.state, HyStartState::Watching);
+        assert_eq!(slow.state(), Some(HyStartState::Watching));
     }
 
     #[test]

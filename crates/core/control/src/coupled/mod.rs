@@ -6,7 +6,7 @@ use manyway_units::Time;
 use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot, Target};
 use crate::law::{Law, Path};
 use crate::options::{MAX_WINDOW, Options, bounded};
-use crate::slots::Slots;
+use crate::slots::{Slots, push};
 use crate::slow_start::SlowStart;
 
 /// Up to this many paths the law is evaluated at every acknowledgement.
@@ -29,9 +29,8 @@ pub struct Coupled<L> {
     slots: Slots<Member>,
     /// What the law sees, without holes, windows in packets of each path's own size.
     paths: Vec<Path<f64>>,
-    /// Packet size and slot of each of `paths`.
-    sizes: Vec<u32>,
-    owners: Vec<Slot>,
+    /// Whose each of `paths` is.
+    owners: Vec<Owner>,
     /// Paths have different packet sizes.
     mixed: bool,
     /// `paths` in packets of one size, where they differ.
@@ -40,21 +39,36 @@ pub struct Coupled<L> {
     floor: f64,
 }
 
+/// Whose a path is, and the bytes of its packets.
+#[derive(Copy, Clone, Debug)]
+struct Owner {
+    slot: Slot,
+    size: u32,
+}
+
+/// What a law isn't shown of a path. The little that every acknowledgement reads is together.
 #[derive(Clone, Debug)]
 struct Member {
     /// Index in `paths`.
-    at: usize,
-    slow_start: SlowStart,
+    at: u32,
     /// `I_r` as last computed, good for `fresh` more acknowledgements.
+    fresh: u32,
     increase: f64,
-    fresh: usize,
+    slow_start: SlowStart,
     /// When the window was last cut, and whether by marks alone.
     cut: Option<Time>,
     by_marks: bool,
     /// Packets of the next acknowledgement that came marked.
     marked: f64,
     /// Window and slow start before that.
-    before: Option<(f64, SlowStart)>,
+    before: Option<Box<(f64, SlowStart)>>,
+}
+
+impl Member {
+    #[inline]
+    fn at(&self) -> usize {
+        self.at as usize
+    }
 }
 
 impl<L: Law> Coupled<L> {
@@ -66,7 +80,6 @@ impl<L: Law> Coupled<L> {
             options,
             slots: Slots::new(),
             paths: Vec::new(),
-            sizes: Vec::new(),
             owners: Vec::new(),
             mixed: false,
             scratch: Vec::new(),
@@ -90,18 +103,21 @@ impl<L: Law> Coupled<L> {
         if !self.mixed {
             return rule(&self.law, &self.paths, at);
         }
-        let unit = f64::from(self.sizes[at]);
+        let unit = f64::from(self.owners[at].size);
         self.scratch.clear();
-        let sized = self.paths.iter().zip(&self.sizes);
-        self.scratch.extend(sized.map(|(p, &size)| Path {
-            window: p.window * f64::from(size) / unit,
+        let sized = self.paths.iter().zip(&self.owners);
+        self.scratch.extend(sized.map(|(p, owner)| Path {
+            window: p.window * f64::from(owner.size) / unit,
             rtt: p.rtt,
         }));
         rule(&self.law, &self.scratch, at)
     }
 
     fn membership_changed(&mut self) {
-        self.mixed = self.sizes.windows(2).any(|pair| pair[0] != pair[1]);
+        self.mixed = self
+            .owners
+            .windows(2)
+            .any(|pair| pair[0].size != pair[1].size);
         for member in self.slots.iter_mut() {
             member.fresh = 0;
         }
@@ -119,11 +135,12 @@ impl<L: Law> Coupled<L> {
         let Some(member) = self.slots.get_mut(loss.slot) else {
             return;
         };
-        let at = member.at;
+        let at = member.at();
         member.fresh = 0;
         member.cut = Some(loss.now);
         member.by_marks = by_marks;
-        member.before = Some((self.paths[at].window, member.slow_start.clone()));
+        let before = (self.paths[at].window, member.slow_start.clone());
+        member.before = Some(Box::new(before));
         match by_marks {
             true => self.law.on_cut_by_marks(at),
             false => self.law.on_lost(at),
@@ -144,22 +161,22 @@ impl<L: Law> Controller for Coupled<L> {
 
     fn add_path(&mut self, path: NewPath) -> Slot {
         let slot = self.slots.insert(Member {
-            at: self.paths.len(),
-            slow_start: SlowStart::of(&self.options),
-            increase: 0.0,
+            at: self.paths.len() as u32,
             fresh: 0,
+            increase: 0.0,
+            slow_start: SlowStart::of(&self.options),
             cut: None,
             by_marks: false,
             marked: 0.0,
             before: None,
         });
-        self.paths.push(Path {
+        let state = Path {
             window: bounded(path.initial_window),
             rtt: path.initial_rtt.as_secs_f64().max(MIN_RTT),
-        });
+        };
+        push(&mut self.paths, state);
         let size = path.packet_size.max(1);
-        self.sizes.push(size);
-        self.owners.push(slot);
+        push(&mut self.owners, Owner { slot, size });
         self.law.on_path_added(size);
         self.membership_changed();
         slot
@@ -169,12 +186,11 @@ impl<L: Law> Controller for Coupled<L> {
         let Some(member) = self.slots.remove(slot) else {
             return;
         };
-        self.paths.swap_remove(member.at);
-        self.sizes.swap_remove(member.at);
-        self.owners.swap_remove(member.at);
-        self.law.on_path_removed(member.at);
-        if let Some(&moved) = self.owners.get(member.at)
-            && let Some(moved) = self.slots.get_mut(moved)
+        self.paths.swap_remove(member.at());
+        self.owners.swap_remove(member.at());
+        self.law.on_path_removed(member.at());
+        if let Some(moved) = self.owners.get(member.at())
+            && let Some(moved) = self.slots.get_mut(moved.slot)
         {
             moved.at = member.at;
         }
@@ -185,16 +201,16 @@ impl<L: Law> Controller for Coupled<L> {
         let Some(member) = self.slots.get_mut(slot) else {
             return;
         };
-        let (at, size) = (member.at, bytes.max(1));
-        let factor = f64::from(self.sizes[at]) / f64::from(size);
+        let (at, size) = (member.at(), bytes.max(1));
+        let factor = f64::from(self.owners[at].size) / f64::from(size);
         member.slow_start.rescale(factor);
-        if let Some((window, slow_start)) = &mut member.before {
+        if let Some((window, slow_start)) = member.before.as_deref_mut() {
             *window *= factor;
             slow_start.rescale(factor);
         }
         let window = &mut self.paths[at].window;
         *window = bounded(*window * factor);
-        self.sizes[at] = size;
+        self.owners[at].size = size;
         self.law.on_packet_size(at, size);
         // Increases in hand are in packets of before, and the floor is in packets.
         self.membership_changed();
@@ -205,7 +221,7 @@ impl<L: Law> Controller for Coupled<L> {
         let Some(member) = self.slots.get_mut(ack.slot) else {
             return;
         };
-        let at = member.at;
+        let at = member.at();
         let path = &mut self.paths[at];
         path.rtt = ack.smoothed_rtt.as_secs_f64().max(MIN_RTT);
         self.law.on_acked(at, ack.packets, path.rtt);
@@ -231,7 +247,7 @@ impl<L: Law> Controller for Coupled<L> {
             member.increase
         } else {
             let increase = self.evaluate(at, |law, paths, r| law.increase(paths, r));
-            let period = (self.paths.len() / EXACT_PATHS).max(1);
+            let period = (self.paths.len() / EXACT_PATHS).max(1) as u32;
             if let Some(member) = self.slots.get_mut(ack.slot) {
                 member.increase = increase;
                 member.fresh = period - 1;
@@ -251,7 +267,7 @@ impl<L: Law> Controller for Coupled<L> {
         };
         member.fresh = 0;
         member.slow_start.resume(target);
-        self.paths[member.at].window = bounded(window).max(self.floor);
+        self.paths[member.at()].window = bounded(window).max(self.floor);
         true
     }
 
@@ -260,7 +276,7 @@ impl<L: Law> Controller for Coupled<L> {
             if self.law.grows_between_marks() {
                 member.marked += packets;
             }
-            self.law.on_marked(member.at, packets);
+            self.law.on_marked(member.at(), packets);
         }
     }
 
@@ -278,7 +294,7 @@ impl<L: Law> Controller for Coupled<L> {
             return;
         };
         member.fresh = 0;
-        let window = &mut self.paths[member.at].window;
+        let window = &mut self.paths[member.at()].window;
         member.slow_start.restart(*window, floor);
         *window = floor;
     }
@@ -287,12 +303,12 @@ impl<L: Law> Controller for Coupled<L> {
         let Some(member) = self.slots.get_mut(slot) else {
             return;
         };
-        if let Some((window, slow_start)) = member.before.take() {
+        if let Some((window, slow_start)) = member.before.take().map(|before| *before) {
             member.fresh = 0;
             member.slow_start = slow_start;
-            let path = &mut self.paths[member.at];
+            let path = &mut self.paths[member.at()];
             path.window = bounded(path.window.max(window));
-            self.law.on_spurious_loss(member.at);
+            self.law.on_spurious_loss(member.at());
         }
     }
 
@@ -300,8 +316,8 @@ impl<L: Law> Controller for Coupled<L> {
     fn on_round_end(&mut self, round: &Round) {
         if let Some(member) = self.slots.get_mut(round.slot) {
             member.fresh = 0;
-            self.law.on_round_end(member.at);
-            let window = self.paths[member.at].window;
+            self.law.on_round_end(member.at());
+            let window = self.paths[member.at()].window;
             if member.slow_start.active(window) {
                 member.slow_start.on_round_end(window);
             }
@@ -312,14 +328,14 @@ impl<L: Law> Controller for Coupled<L> {
     fn window(&self, slot: Slot) -> f64 {
         self.slots
             .get(slot)
-            .map_or(0.0, |member| self.paths[member.at].window)
+            .map_or(0.0, |member| self.paths[member.at()].window)
     }
 
     #[inline]
     fn in_slow_start(&self, slot: Slot) -> bool {
         self.slots
             .get(slot)
-            .is_some_and(|member| member.slow_start.active(self.paths[member.at].window))
+            .is_some_and(|member| member.slow_start.active(self.paths[member.at()].window))
     }
 }
 

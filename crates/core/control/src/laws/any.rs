@@ -7,6 +7,24 @@ use crate::controller::{
     Ack, Controller, Loss, LostPacket, NewPath, PathVerdict, Round, Slot, Target,
 };
 
+/// What is to be done with a controller of a known type.
+pub trait Visitor {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn visit<C: Controller>(self, controller: &mut C) -> Self::Output;
+}
+
+impl AnyController {
+    /// Shows the visitor the controller that this is: whoever calls it several times in a row, as a
+    /// sender does at an acknowledgement, looks only once which one it is.
+    #[inline]
+    pub fn show<V: Visitor>(&mut self, visitor: V) -> V::Output {
+        each!(self, controller => visitor.visit(controller))
+    }
+}
+
 impl Controller for AnyController {
     fn name(&self) -> &'static str {
         each!(self, controller => controller.name())

@@ -23,6 +23,7 @@ mod semicoupled;
 mod wvegas;
 
 pub(crate) use added::{add, entries};
+pub use any::Visitor;
 pub use auto::Auto;
 pub use balia::Balia;
 pub use bbr::Bbr;
@@ -151,7 +152,9 @@ table! {
                 let [_, beta] = exactly(values);
                 ManagerConfig::default().with_beta(beta)
             },
-            make: |[alpha, _], options| -> Mpath { Mpath::new(alpha, options) }
+            make: |[alpha, _], options| -> Box<Mpath> {
+                Mpath::new(alpha, options).map(Box::new)
+            }
         }
         Wvegas "wvegas"
             "weighted Vegas (Cao et al.): acts on delay, and drains a queue that other flows have \
@@ -166,7 +169,7 @@ table! {
             capabilities: Capabilities::DELAY,
             fluid: |values| Fluid::Delay { total_alpha: values[0], min_alpha: values[1] },
             make: |[total_alpha, min_alpha, gamma, base, forward, least, drain], options|
-                -> Wvegas {
+                -> Box<Wvegas> {
                 let config = WvegasConfig {
                     total_alpha,
                     min_alpha,
@@ -177,7 +180,7 @@ table! {
                     drain: if drain == 0.0 { Drain::Never } else { Drain::AtEquilibrium },
                     ..WvegasConfig::default()
                 };
-                Ok(Wvegas::new("wvegas", config, options))
+                Ok(Box::new(Wvegas::new("wvegas", config, options)))
             }
         }
         WvegasPrinted "wvegas-printed"
@@ -186,7 +189,7 @@ table! {
             parameters: wvegas::PARAMETERS,
             capabilities: Capabilities::DELAY,
             fluid: |_| Fluid::None { nearest: "wvegas" },
-            make: |[total_alpha, min_alpha, gamma, base, forward], options| -> Wvegas {
+            make: |[total_alpha, min_alpha, gamma, base, forward], options| -> Box<Wvegas> {
                 let config = WvegasConfig {
                     total_alpha,
                     min_alpha,
@@ -197,7 +200,7 @@ table! {
                     loss_keeps_alpha: true,
                     ..WvegasConfig::default()
                 };
-                Ok(Wvegas::new("wvegas-printed", config, options))
+                Ok(Box::new(Wvegas::new("wvegas-printed", config, options)))
             }
         }
         Bmc "bmc"
@@ -209,10 +212,10 @@ table! {
             ], bmc::WEIGHTS),
             capabilities: Capabilities::LOSS,
             fluid: |_| Fluid::None { nearest: "ewtcp:a=D², D its weight" },
-            make: |[p, ramp, weights @ ..], options| -> Bmc {
+            make: |[p, ramp, weights @ ..], options| -> Box<Bmc> {
                 let weights = Weights::given(p, weights)?;
                 let bmc = Bmc::new("bmc", weights, Manager::Fixed, options);
-                Ok(bmc.with_weighted_slow_start(ramp != 0.0))
+                Ok(Box::new(bmc.with_weighted_slow_start(ramp != 0.0)))
             }
         }
         BmcProportion "bmc-proportion"
@@ -227,10 +230,10 @@ table! {
             ], bmc::WEIGHTS),
             capabilities: Capabilities::LOSS,
             fluid: |_| Fluid::None { nearest: "ewtcp:a=D², D its weight" },
-            make: |[p, k, epochs, at_least, min, weights @ ..], options| -> Bmc {
+            make: |[p, k, epochs, at_least, min, weights @ ..], options| -> Box<Bmc> {
                 let weights = Weights::given(p, weights)?;
                 let manager = Manager::Proportion { k, epochs, at_least, min };
-                Ok(Bmc::new("bmc-proportion", weights, manager, options))
+                Ok(Box::new(Bmc::new("bmc-proportion", weights, manager, options)))
             }
         }
         BmcBalance "bmc-balance"
@@ -248,10 +251,10 @@ table! {
             ], bmc::WEIGHTS),
             capabilities: Capabilities::LOSS,
             fluid: |_| Fluid::None { nearest: "ewtcp:a=D², D its weight" },
-            make: |[p, gain, band, epochs, min, weights @ ..], options| -> Bmc {
+            make: |[p, gain, band, epochs, min, weights @ ..], options| -> Box<Bmc> {
                 let weights = Weights::given(p, weights)?;
                 let manager = Manager::Balance { gain, band, epochs, min };
-                Ok(Bmc::new("bmc-balance", weights, manager, options))
+                Ok(Box::new(Bmc::new("bmc-balance", weights, manager, options)))
             }
         }
     }

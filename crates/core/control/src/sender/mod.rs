@@ -60,34 +60,37 @@ const BURSTY: u64 = 2;
 /// Steady state allocates nothing per packet, and the work is O(1) per packet sent, acknowledged or
 /// lost plus O(1) per acknowledgement range.
 #[derive(Debug)]
+// In this order, since simulations of many flows wait for memory: what every packet and every
+// acknowledgement touch is together, at the end.
+#[repr(C)]
 pub struct Sender<P> {
-    config: SenderConfig,
-    slot: Slot,
-    retired: bool,
-    rtt: Rtt,
-    flight: Flight<P>,
-    recovery: Recovery,
     pacer: Pacer,
-    pto_count: u32,
+    /// When the current round began, and how long the last two took that used the window, ns.
+    round_began: Time,
+    rounds: [u64; 2],
+    ce_count: u64,
+    config: SenderConfig,
+    stats: SenderStats,
+    recovery: Recovery,
+    flight: Flight<P>,
+    rtt: Rtt,
+    slot: Slot,
     /// The next timeout is counted from here: when the last ack-eliciting packet was sent or the
     /// last timeout fired. TCP's is counted from the last acknowledgement or the packet after which
     /// nothing else was in flight.
     pto_from: Time,
     /// The current round ends when this packet or a later one is acknowledged.
     round_end: u64,
-    /// When it began, and how long the last two took that used the window, ns.
-    round_began: Time,
-    rounds: [u64; 2],
     /// The most that was in flight in the last and in the current round, bytes.
     peak: [u64; 2],
-    ce_count: u64,
-    /// A recovery period has begun with a loss: one packet may leave whatever the window says.
-    retransmit: bool,
     /// For rate-based controllers only.
     delivery: Option<Box<DeliveryRate>>,
     /// Only where it is configured.
     resume: Option<Box<Resume>>,
-    stats: SenderStats,
+    pto_count: u32,
+    /// A recovery period has begun with a loss: one packet may leave whatever the window says.
+    retransmit: bool,
+    retired: bool,
 }
 
 /// What an acknowledgement acknowledges for the first time.

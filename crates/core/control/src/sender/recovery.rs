@@ -18,31 +18,33 @@ const MAX_REMEMBERED: usize = 1024;
 
 /// Loss detection (RFC 9002 §6.1), recovery periods (§7.3.2) and persistent congestion (§7.6).
 #[derive(Clone, Debug)]
+// What losses alone touch comes first: see `Sender`.
+#[repr(C)]
 pub(super) struct Recovery {
     packet_threshold: u64,
     time_threshold: f64,
     /// Whether time tells, too.
     by_time: bool,
-    /// What adaptive detection has learnt; fixed detection has nothing.
-    reordering: Option<Reordering>,
     persistent_ptos: u32,
     max_ack_delay: Duration,
-    largest_acked: Option<u64>,
-    /// When the oldest open packet below `largest_acked` will count as lost.
-    loss_time: Option<Time>,
-    /// Packets below this number were sent before the last window cut.
-    period: u64,
+    /// What adaptive detection has learnt; fixed detection has nothing.
+    reordering: Option<Reordering>,
     /// The packet that was sent at the beginning of the last period: its acknowledgement ends the
     /// period, its loss is part of it.
     opener: Option<u64>,
     /// Packets below this number were sent before the first round-trip sample.
     sampled_from: Option<u64>,
-    /// Sending time of the first of a run of losses without an acknowledgement in between.
-    run: Option<Time>,
     /// Packets that were declared lost, ascending.
     remembered: VecDeque<Declared>,
     /// The last loss event, if its cut may be undone.
     event: Option<Event>,
+    /// Sending time of the first of a run of losses without an acknowledgement in between.
+    run: Option<Time>,
+    /// When the oldest open packet below `largest_acked` will count as lost.
+    loss_time: Option<Time>,
+    largest_acked: Option<u64>,
+    /// Packets below this number were sent before the last window cut.
+    period: u64,
 }
 
 /// A packet that was declared lost.

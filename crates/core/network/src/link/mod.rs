@@ -57,7 +57,7 @@ pub struct Link {
     rest: Box<Rest>,
 }
 
-/// What a plain link doesn't touch.
+/// What a plain link doesn't touch. Simulations have many private links: what few have is boxed.
 #[derive(Debug, Clone)]
 struct Rest {
     config: LinkConfig,
@@ -70,12 +70,12 @@ struct Rest {
     /// Work that somebody cut short by taking the link down, in 2^-31 ns.
     busy_cut: u128,
     meter: Option<Meter>,
-    gate: Option<Gate>,
-    waiting: Option<Waiting>,
+    gate: Option<Box<Gate>>,
+    waiting: Option<Box<Waiting>>,
     fluid: Option<Box<Fluid>>,
-    losses: Option<Losses>,
+    losses: Option<Box<Losses>>,
     wire: Wire,
-    schedule: Option<Schedule>,
+    schedule: Option<Box<Schedule>>,
 }
 
 impl Link {
@@ -370,12 +370,12 @@ impl Rest {
             busy: 0,
             busy_cut: 0,
             meter: config.policer.map(Meter::new),
-            gate: Gate::new(&config.queue, config.seed),
-            waiting: Waiting::new(&config),
+            gate: Gate::new(&config.queue, config.seed).map(Box::new),
+            waiting: Waiting::new(&config).map(Box::new),
             fluid: None,
-            losses: Losses::new(config.loss, config.seed),
+            losses: Losses::new(config.loss, config.seed).map(Box::new),
             wire: Wire::new(&config),
-            schedule: Schedule::new(&config),
+            schedule: Schedule::new(&config).map(Box::new),
             config,
         }
     }
@@ -394,7 +394,7 @@ impl Rest {
     /// Packets and bytes that wait until the queue decides.
     #[inline]
     fn waiting(&self) -> (u64, u64) {
-        self.waiting.as_ref().map_or((0, 0), Waiting::amount)
+        self.waiting.as_deref().map_or((0, 0), Waiting::amount)
     }
 
     /// Whether the timetable has the link up at `now`, and at which rate.
@@ -417,7 +417,7 @@ impl Rest {
     /// Every packet draws from every generator, so that the fate of one doesn't change the draws
     /// for the next.
     fn pass_wire(&mut self, departs: u64, delay: u64, served: bool) -> Result<u64, DropReason> {
-        let lost = self.losses.as_mut().is_some_and(Losses::next);
+        let lost = self.losses.as_deref_mut().is_some_and(Losses::next);
         let extra = self.wire.draw();
         if !served {
             return Err(DropReason::Down);

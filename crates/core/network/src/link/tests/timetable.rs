@@ -210,7 +210,7 @@ fn red_counts_a_time_that_the_link_was_down_as_idle() {
         offer(&mut link, 0, 1500);
     }
     // 0, 0, 1 and 2 waited: ((0/2 + 0)/2 + 1/2)/2 + 2/2.
-    let average = |link: &Link| match &link.rest.gate {
+    let average = |link: &Link| match link.rest.gate.as_deref() {
         Some(Gate::Red(gate)) => gate.average(),
         other => panic!("{other:?}"),
     };
