@@ -1,6 +1,7 @@
 //! A scenario's point, resolved: the input of the packet level and of the fluid level.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use manyway_control::LawSpec;
@@ -77,7 +78,8 @@ pub struct Flow {
     /// When each subflow takes part, one entry for each of `paths`.
     pub lifetimes: Vec<Lifetime>,
     /// A private first link in front of each of its paths: one per subflow, shared with nobody.
-    pub access: Option<LinkConfig>,
+    /// The members of a group hold one configuration together.
+    pub access: Option<Arc<LinkConfig>>,
     /// More propagation delay for data, one way, behind the last link.
     pub extra_delay: Duration,
     /// More delay for acknowledgements, beside the path's way back: that of the access link and
@@ -123,8 +125,8 @@ pub struct Flow {
     /// What only sessions have: nothing of it bears on the packet level.
     pub session: Session,
     /// How its path manager behaves, if its law has one and it has several paths; `None` for the
-    /// defaults.
-    pub relays: Option<Relays>,
+    /// defaults. The members of a group hold it together.
+    pub relays: Option<Arc<Relays>>,
 }
 
 impl Flow {

@@ -33,7 +33,11 @@ impl Alone {
                 continue;
             };
             let link = |index: &usize| topology.links.get(*index).map(|link| &link.config);
-            let there = flow.access.iter().chain(path.links.iter().filter_map(link));
+            let there = flow
+                .access
+                .as_deref()
+                .into_iter()
+                .chain(path.links.iter().filter_map(link));
             let back = path.reverse.iter().filter_map(link);
             let time = there.map(|link| seconds(link, packet)).sum::<f64>()
                 + back.map(|link| seconds(link, flow.ack.bytes)).sum::<f64>()
@@ -46,7 +50,8 @@ impl Alone {
             // A private link has a number that no other has.
             let own = flow
                 .access
-                .iter()
+                .as_deref()
+                .into_iter()
                 .map(|link| (topology.links.len() + n, link));
             let rates = rated
                 .chain(own)

@@ -38,16 +38,16 @@ fn check(duration: &str) {
         result.links
     );
     let peak = peak();
-    assert!(peak <= 64_000_000, "{peak} bytes");
+    assert!(peak <= 40_000_000, "{peak} bytes");
 }
 
 #[test]
-fn two_thousand_flows_fit_in_64_megabytes() {
+fn two_thousand_flows_fit_in_40_megabytes() {
     check("3 s");
 }
 
 #[test]
 #[ignore = "the whole 20 s: cargo test --release -p manyway-simulate --test memory -- --ignored"]
-fn two_thousand_flows_fit_in_64_megabytes_to_the_end() {
+fn two_thousand_flows_fit_in_40_megabytes_to_the_end() {
     check("20 s");
 }

@@ -182,7 +182,7 @@ impl Plan {
                     ..instant(Duration::ZERO)
                 }));
             }
-            let access = flow.access.clone();
+            let access = flow.access.as_deref().cloned();
             there.extend(access.map(|access| self.private(access)));
             there.extend(&spec.links);
             if !flow.extra_delay.is_zero() {

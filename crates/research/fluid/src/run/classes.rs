@@ -41,9 +41,11 @@ pub(super) fn classes(experiment: &Experiment) -> Vec<Class> {
 }
 
 fn alike(a: &Flow, b: &Flow) -> bool {
-    let access =
-        |link: &Option<LinkConfig>| link.clone().map(|link| LinkConfig { seed: 0, ..link });
-    access(&a.access) == access(&b.access)
+    let access = |flow: &Flow| {
+        let link = flow.access.as_deref().cloned();
+        link.map(|link| LinkConfig { seed: 0, ..link })
+    };
+    access(a) == access(b)
         && Flow {
             name: b.name.clone(),
             access: b.access.clone(),

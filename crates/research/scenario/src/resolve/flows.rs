@@ -1,6 +1,7 @@
 //! Groups of flows become single flows.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use manyway_control::{
@@ -48,9 +49,14 @@ impl Checks {
         }
         self.count_parts(file, duration)?;
         let paths = Names::new("path", topology.paths.iter().map(|path| path.name.as_str()));
+        let entries = groups
+            .values()
+            .map(|flow| u64::from(self.entries(flow, duration)));
+        // Flows without paths aren't counted yet, and won't be made.
+        let entries = entries.fold(0, u64::saturating_add).min(MAX_PARTS) as usize;
         let mut all = Groups {
-            flows: Vec::new(),
-            groups: Vec::new(),
+            flows: Vec::with_capacity(entries),
+            groups: Vec::with_capacity(groups.len()),
         };
         let before = self.faults.len();
         for (name, flow) in groups {
@@ -278,7 +284,7 @@ impl Context<'_> {
             options,
             paths: indices,
             lifetimes,
-            access,
+            access: access.map(Arc::new),
             extra_delay,
             extra_return: access_delay.saturating_add(extra_delay),
             start: time(self.start()),
@@ -312,7 +318,7 @@ impl Context<'_> {
             l4s: flow.l4s.unwrap_or(false),
             class,
             session,
-            relays,
+            relays: relays.map(Arc::new),
         })
     }
 

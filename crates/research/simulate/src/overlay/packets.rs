@@ -30,7 +30,7 @@ const TOLERANCE: f64 = 0.03;
 
 /// Sources over TCP connections.
 pub(super) struct PacketRun {
-    simulation: Simulation,
+    simulation: Simulation<'static>,
     sources: Vec<Source>,
     /// When which source looks after its sockets next.
     turns: BinaryHeap<Reverse<(Time, usize)>>,
@@ -255,7 +255,7 @@ impl Source {
         now: Time,
         interval: Duration,
         socket: Socket,
-        simulation: &mut Simulation,
+        simulation: &mut Simulation<'_>,
     ) -> Result<(), OverlayError> {
         let length = now.since(self.ends) + interval;
         self.ends = now + interval;
@@ -308,7 +308,7 @@ impl Source {
     }
 
     /// Puts what may be sent by now into sockets with room.
-    fn write(&mut self, now: Time, socket: Socket, simulation: &mut Simulation) {
+    fn write(&mut self, now: Time, socket: Socket, simulation: &mut Simulation<'_>) {
         let first = self.flows.start;
         match &mut self.sending {
             Sending::Filling { cycle, bucket, .. } => {

@@ -1,5 +1,7 @@
 //! From an experiment to a run that hasn't begun.
 
+use std::borrow::Cow;
+
 use manyway_control::Outcome;
 use manyway_control::paths::InvalidManagerConfig;
 use manyway_network::{InvalidLink, Link};
@@ -79,13 +81,22 @@ pub enum SimulationError {
     },
 }
 
-impl Simulation {
+impl<'a> Simulation<'a> {
     /// A run of `experiment` that draws all its randomness from `seed`.
     ///
     /// # Errors
     /// [`SimulationError`] if a link can't work, or a flow or a path names something that isn't
     /// there.
-    pub fn new(experiment: &Experiment, seed: u64) -> Result<Self, SimulationError> {
+    pub fn new(experiment: &'a Experiment, seed: u64) -> Result<Self, SimulationError> {
+        Self::build(experiment, Cow::Borrowed(&experiment.flows), seed)
+    }
+
+    /// [`Simulation::new`] with the experiment's flows, borrowed or owned.
+    pub(super) fn build(
+        experiment: &Experiment,
+        flows: Cow<'a, [Flow]>,
+        seed: u64,
+    ) -> Result<Self, SimulationError> {
         check(experiment)?;
         let in_link = |(name, error)| SimulationError::Link { name, error };
         let mut network = Network::new(experiment, seed).map_err(in_link)?;
@@ -128,7 +139,7 @@ impl Simulation {
             network,
             timers: Timers::new(seed),
             recorder: Recorder::new(experiment),
-            flows: experiment.flows.clone(),
+            flows,
             fluids: Fluids::new(experiment, &first_of).map(Box::new),
             sources,
             subflows,
@@ -188,7 +199,17 @@ fn subflow(
         None => None,
     };
     let delayed = jitter > 0 || access.is_some();
-    let fifos = delayed.then(|| (network.under_way.add(), network.egress));
+    let egress = delayed.then(|| {
+        Box::new(Egress {
+            jitter,
+            latest: Time::ZERO,
+            rng: Pcg64Mcg::seed_from_u64(mix(seed ^ stream)),
+            fifos: (network.under_way.add(), network.egress),
+            access,
+            ecn: flow.ecn,
+            l4s: flow.l4s,
+        })
+    });
     let spec_needs_state = network.keeps_receiver_state(number as usize);
     Ok(Subflow {
         sender: None,
@@ -200,15 +221,7 @@ fn subflow(
         marks: 0,
         abandoned: 0,
         stale: 0,
-        egress: Egress {
-            jitter,
-            latest: Time::ZERO,
-            rng: Pcg64Mcg::seed_from_u64(mix(seed ^ stream)),
-            fifos,
-            access,
-            ecn: flow.ecn,
-            l4s: flow.l4s,
-        },
+        egress,
         receiver: spec_needs_state.then(|| Box::new(Receiver::new(flow.ack))),
         relay: None,
     })

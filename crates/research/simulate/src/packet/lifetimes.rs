@@ -7,7 +7,7 @@ use manyway_units::Time;
 use super::Simulation;
 use super::source::FlowState;
 
-impl Simulation {
+impl Simulation<'_> {
     /// A flow starts, stops, or its application has produced something.
     pub(super) fn on_source_timer(&mut self, at: Time, index: usize) {
         let source = &mut self.sources[index];

@@ -78,7 +78,7 @@ impl Managed {
         if relays == 0 {
             return Ok(None);
         }
-        let choice = flow.relays.unwrap_or_default();
+        let choice = flow.relays.as_deref().copied().unwrap_or_default();
         let config: ManagerConfig = choice.manager.with_beta(of_law.beta);
         Ok(Some(Managed {
             manager: PathManager::new(config, mix(seed))?,
@@ -117,7 +117,7 @@ impl RelayState {
     }
 }
 
-impl Simulation {
+impl Simulation<'_> {
     /// What came of a subflow's packets is settled: its path manager hears of it, if it wants to
     /// know. `before` is the window before.
     pub(super) fn observe(&mut self, index: u32, before: f64, lost: bool) {

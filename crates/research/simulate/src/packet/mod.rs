@@ -15,16 +15,19 @@ pub(crate) mod recorder;
 mod result;
 mod socket;
 mod source;
+mod timer;
 mod view;
 
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use manyway_control::{AckInfo, Controller, Outcome, Permit, Sender, Sent, TimerEvent};
+use manyway_control::laws::Visitor;
+use manyway_control::{AckInfo, Controller, Outcome, Permit, Sender, Sent};
 use manyway_network::{Link, Packet, Verdict};
 use manyway_scenario::Flow;
 use manyway_units::Time;
@@ -45,9 +48,30 @@ pub use result::{FlowResult, LinkResult, RunResult, Series, SubflowResult, Trans
 /// So many events are handled between two looks at the stop flag.
 const BATCH: u32 = 1 << 16;
 
+/// An acknowledgement on its way to the sender and its controller.
+struct Acknowledged<'a> {
+    sender: &'a mut Sender<bool>,
+    now: Time,
+    ack: AckInfo<'a>,
+    outcome: &'a mut Outcome<bool>,
+}
+
+impl Visitor for Acknowledged<'_> {
+    /// The window after it, packets.
+    type Output = f64;
+
+    fn visit<C: Controller>(self, controller: &mut C) -> f64 {
+        let taken = self
+            .sender
+            .on_ack(self.now, self.ack, controller, self.outcome);
+        debug_assert_eq!(taken, Ok(()));
+        controller.window(self.sender.slot())
+    }
+}
+
 /// One run of an experiment.
 #[derive(Debug)]
-pub struct Simulation {
+pub struct Simulation<'a> {
     now: Time,
     end: Time,
     seed: u64,
@@ -55,7 +79,7 @@ pub struct Simulation {
     timers: Timers,
     sources: Vec<Source>,
     subflows: Vec<Subflow>,
-    flows: Vec<Flow>,
+    flows: Cow<'a, [Flow]>,
     /// Flows that nobody follows packet by packet.
     fluids: Option<Box<Fluids>>,
     outcome: Outcome<bool>,
@@ -63,7 +87,7 @@ pub struct Simulation {
     events: u64,
 }
 
-impl Simulation {
+impl Simulation<'_> {
     /// Runs to the end, or until `stop` is set, and says what was measured.
     pub fn run(&mut self, stop: &AtomicBool) -> RunResult {
         self.run_with(stop, |_| {})
@@ -176,9 +200,13 @@ impl Simulation {
         let Some(sender) = &mut subflow.sender else {
             return self.on_probe_answer(item.subflow, &ranges);
         };
-        let taken = sender.on_ack(self.now, ack, &mut source.controller, &mut self.outcome);
-        debug_assert_eq!(taken, Ok(()));
-        self.after_ack(item.subflow);
+        let window = source.controller.show(Acknowledged {
+            sender,
+            now: self.now,
+            ack,
+            outcome: &mut self.outcome,
+        });
+        self.after_ack(item.subflow, window);
     }
 
     /// A recorded acknowledgement arrives.
@@ -200,10 +228,14 @@ impl Simulation {
             self.network.release(item.number);
             return self.on_probe_answer(item.subflow, &ranges);
         };
-        let taken = sender.on_ack(self.now, ack, &mut source.controller, &mut self.outcome);
-        debug_assert_eq!(taken, Ok(()));
+        let window = source.controller.show(Acknowledged {
+            sender,
+            now: self.now,
+            ack,
+            outcome: &mut self.outcome,
+        });
         self.network.release(item.number);
-        self.after_ack(item.subflow);
+        self.after_ack(item.subflow, window);
     }
 
     /// A data packet arrives at a receiver that keeps state.
@@ -222,9 +254,10 @@ impl Simulation {
         }
     }
 
-    /// The sender has taken an acknowledgement: counts, and sends what may be sent now.
+    /// The sender has taken an acknowledgement, and the window is this now: counts, and sends what
+    /// may be sent.
     #[inline]
-    fn after_ack(&mut self, index: u32) {
+    fn after_ack(&mut self, index: u32, window: f64) {
         let subflow = &mut self.subflows[index as usize];
         let Some(sender) = &subflow.sender else {
             return;
@@ -236,9 +269,6 @@ impl Simulation {
                 rtts.add(self.now, rtt);
             }
         }
-        let window = self.sources[subflow.source as usize]
-            .controller
-            .window(sender.slot());
         let before = subflow.meter.current();
         subflow.meter.window(self.now, window);
         if self.settle(index) {
@@ -339,132 +369,6 @@ impl Simulation {
         (self.subflows.len() + self.sources.len()) as u32
     }
 
-    fn on_timer(&mut self, at: Time, id: u32) {
-        if id == self.fluids_id() {
-            return self.on_fluids(at);
-        }
-        let id = id as usize;
-        if id < self.subflows.len() {
-            self.on_subflow_timer(at, id as u32);
-        } else if id < self.subflows.len() + self.sources.len() {
-            self.on_source_timer(at, id - self.subflows.len());
-        } else {
-            let mut parts = Parts {
-                subflows: &mut self.subflows,
-                sources: &self.sources,
-                fluids: self.fluids.as_deref(),
-                links: &self.network.links,
-            };
-            let next = self.recorder.on_time(at, &mut parts);
-            if let Some(next) = next {
-                let id = self.recorder_id();
-                self.timers.schedule(next, id);
-            }
-        }
-    }
-
-    fn on_subflow_timer(&mut self, at: Time, index: u32) {
-        let subflow = &mut self.subflows[index as usize];
-        if subflow.timer <= at {
-            subflow.timer = Time::MAX;
-        }
-        self.on_lifetime(index);
-        self.on_receiver_timer(index);
-        self.on_sender_timer(index);
-        self.pump(index);
-        self.arm(index);
-    }
-
-    fn on_receiver_timer(&mut self, index: u32) {
-        let now = self.now;
-        if let Some(receiver) = &mut self.subflows[index as usize].receiver {
-            if receiver.is_due(now) {
-                let write = |record: &mut _| receiver.acknowledge(now, record);
-                self.network.acknowledge(now, index, write);
-            } else if let Some(at) = receiver.deadline() {
-                self.schedule_subflow(index, at);
-            }
-        }
-    }
-
-    fn on_sender_timer(&mut self, index: u32) {
-        let subflow = &mut self.subflows[index as usize];
-        let Some(sender) = &mut subflow.sender else {
-            return;
-        };
-        if sender.timeout().is_none_or(|at| at > self.now) {
-            return;
-        }
-        self.outcome.clear();
-        let source = &mut self.sources[subflow.source as usize];
-        let event = sender.on_timeout(self.now, &mut source.controller, &mut self.outcome);
-        let before = subflow.meter.current();
-        let window = source.controller.window(sender.slot());
-        subflow.meter.window(self.now, window);
-        let owner = subflow.source as usize;
-        if self.sources[owner].unresponsive {
-            self.settle(index);
-            return;
-        }
-        match event {
-            TimerEvent::Nothing => {}
-            TimerEvent::LossDetected => {
-                self.settle(index);
-                self.pump_flow(owner);
-                self.observe(index, before, true);
-            }
-            TimerEvent::Expired => {
-                self.settle(index);
-                if self.on_silence(index) {
-                    return;
-                }
-                self.pump_flow(owner);
-                // A path that data is kept off finds out by itself that it works again.
-                let subflow = &self.subflows[index as usize];
-                let sender = subflow.sender.as_ref();
-                let empty = sender.is_some_and(|sender| sender.packets_in_flight() == 0);
-                if empty && self.sources[owner].is_live() {
-                    self.send(index, false);
-                }
-            }
-            TimerEvent::Probe { .. } => {
-                if self.on_silence(index) {
-                    return;
-                }
-                self.abandon(index);
-                // Data that other paths could carry doesn't go where it might be stuck.
-                let source = &mut self.sources[owner];
-                let data = source.backlog > 0 && !source.avoids_silent_paths();
-                source.backlog -= u64::from(data);
-                // An empty probe goes last: it must not take the last place in a queue that the
-                // data needs, time after time.
-                if data {
-                    self.send(index, true);
-                }
-                self.pump_flow(owner);
-                if !data {
-                    self.send(index, false);
-                }
-            }
-        }
-    }
-
-    /// A finite transfer doesn't wait for a path that has fallen silent: its data is sent again on
-    /// another.
-    fn abandon(&mut self, index: u32) {
-        let subflow = &mut self.subflows[index as usize];
-        let source = &mut self.sources[subflow.source as usize];
-        let Some(sender) = &subflow.sender else {
-            return;
-        };
-        if source.avoids_silent_paths() {
-            let stuck = sender.outstanding_from(subflow.abandoned);
-            let stuck = stuck.filter(|(_, sent)| sent.payload).count() as u64;
-            subflow.abandoned = sender.next_packet_number();
-            source.on_lost(stuck);
-        }
-    }
-
     /// Sends on all paths of a flow what may be sent, fastest path first.
     fn pump_flow(&mut self, index: usize) {
         let range = self.sources[index].subflows.clone();
@@ -558,8 +462,7 @@ impl Simulation {
     #[inline(always)]
     fn launch(&mut self, index: u32, number: u64, bytes: u32) {
         let mut item = Transit::new(self.now, index, number, Stage::Forward);
-        let egress = &mut self.subflows[index as usize].egress;
-        let Some((own, shared)) = egress.fifos else {
+        let Some(egress) = &mut self.subflows[index as usize].egress else {
             return self.network.forward(item);
         };
         if egress.jitter > 0 {
@@ -588,6 +491,7 @@ impl Simulation {
                 item.mark();
             }
         }
+        let (own, shared) = egress.fifos;
         let under_way = &mut self.network.under_way;
         let fits = under_way.latest(shared) <= item.at;
         under_way.push(if fits { shared } else { own }, item);

@@ -93,11 +93,11 @@ enum Edge {
     End,
 }
 
-/// A subflow's counters at the beginning and at the end.
+/// A subflow's counters.
 #[derive(Debug, Clone, Default)]
 struct SubflowRecord {
-    begin: (Tally, SenderStats),
-    end: (Tally, SenderStats),
+    /// At the beginning; then what happened between the beginning and the end.
+    measured: (Tally, SenderStats),
     /// Packets delivered: at a span's beginning, then within it.
     spans: Vec<u64>,
 }
@@ -221,8 +221,8 @@ impl Recorder {
     fn on_edge(&mut self, now: Time, edge: Edge, view: &mut impl View) {
         for (index, record) in self.subflows.iter_mut().enumerate() {
             match edge {
-                Edge::Begin => record.begin = view.read(index, now),
-                Edge::End => record.end = view.read(index, now),
+                Edge::Begin => record.measured = view.read(index, now),
+                Edge::End => record.end(view.read(index, now)),
                 Edge::BeginSpan(span) => record.spans[span] = view.read(index, now).0.delivered,
                 Edge::EndSpan(span) => {
                     let delivered = view.read(index, now).0.delivered;
@@ -282,7 +282,7 @@ impl Recorder {
                 .iter()
                 .zip(&mut records)
                 .map(|(&path, (number, record))| {
-                    let (tally, stats) = record.difference();
+                    let (tally, stats) = record.measured;
                     carried_bps += per_second(tally.delivered as f64 * payload, measured);
                     SubflowResult {
                         path: self.path_names[path].clone(),
@@ -390,15 +390,14 @@ impl Recorder {
 }
 
 impl SubflowRecord {
-    /// What happened between the beginning and the end.
-    fn difference(&self) -> (Tally, SenderStats) {
-        let (before, after) = (&self.begin, &self.end);
-        let mut stats = after.1;
-        stats.packets_sent -= before.1.packets_sent;
-        stats.packets_lost -= before.1.packets_lost;
-        stats.loss_events -= before.1.loss_events;
-        stats.timeouts -= before.1.timeouts;
-        (after.0.since(&before.0), stats)
+    /// The counters at the end.
+    fn end(&mut self, (tally, mut stats): (Tally, SenderStats)) {
+        let (before, counted) = &self.measured;
+        stats.packets_sent -= counted.packets_sent;
+        stats.packets_lost -= counted.packets_lost;
+        stats.loss_events -= counted.loss_events;
+        stats.timeouts -= counted.timeouts;
+        self.measured = (tally.since(before), stats);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Sockets for an application outside the simulation, which writes packet by packet.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use manyway_scenario::Experiment;
@@ -7,7 +8,7 @@ use manyway_units::Time;
 
 use super::{Simulation, SimulationError};
 
-impl Simulation {
+impl Simulation<'static> {
     /// [`Simulation::new`] with flows that have no data of their own: they send what the caller
     /// writes ([`write`](Self::write)).
     ///
@@ -15,13 +16,16 @@ impl Simulation {
     /// [`SimulationError`] if a link can't work, or a flow or a path names something that isn't
     /// there.
     pub fn with_empty_sockets(experiment: &Experiment, seed: u64) -> Result<Self, SimulationError> {
-        let mut simulation = Simulation::new(experiment, seed)?;
+        let flows = Cow::Owned(experiment.flows.clone());
+        let mut simulation = Self::build(experiment, flows, seed)?;
         for source in &mut simulation.sources {
             source.empty();
         }
         Ok(simulation)
     }
+}
 
+impl Simulation<'_> {
     /// Goes on to `until`, with all that happens at that moment; false if it was stopped on the
     /// way.
     pub fn advance(&mut self, until: Time, stop: &AtomicBool) -> bool {

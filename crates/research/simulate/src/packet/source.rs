@@ -24,14 +24,9 @@ const ENDLESS: u64 = u64::MAX / 2;
 
 /// What a flow has to send. Data is counted in packets.
 #[derive(Debug)]
+// What every acknowledgement touches is together: the controller, and what follows it.
+#[repr(C)]
 pub(super) struct Source {
-    pub(super) controller: AnyController,
-    /// Its subflows' numbers.
-    pub(super) subflows: Range<u32>,
-    /// Packets of data that wait to be sent, lost ones included.
-    pub(super) backlog: u64,
-    /// Packets of data not produced by the application yet.
-    remaining: u64,
     /// Bytes of payload that the transfer has.
     size: u64,
     /// When the transfer began.
@@ -43,6 +38,23 @@ pub(super) struct Source {
     /// The application's time for one packet, ns; 0 for as fast as possible.
     production: f64,
     produced: u64,
+    /// Packets of data that are not acknowledged, of a finite transfer.
+    open: u64,
+    /// Packets under way whose data has arrived meanwhile: given up on one path and sent again on
+    /// another, they came through after all.
+    copies: u64,
+    pub(super) start: Time,
+    pub(super) stop: Time,
+    pub(super) finished: Option<Time>,
+    /// When the application's timer is set to.
+    pub(super) timer: Time,
+    pub(super) controller: AnyController,
+    /// Its subflows' numbers.
+    pub(super) subflows: Range<u32>,
+    /// Packets of data that wait to be sent, lost ones included.
+    pub(super) backlog: u64,
+    /// Packets of data not produced by the application yet.
+    remaining: u64,
     pub(super) finite: bool,
     /// Sends what the application produces at once, and nothing again.
     pub(super) unresponsive: bool,
@@ -50,17 +62,7 @@ pub(super) struct Source {
     pub(super) plain: bool,
     /// Bytes of payload in each packet.
     pub(super) payload: u32,
-    /// Packets of data that are not acknowledged, of a finite transfer.
-    open: u64,
-    /// Packets under way whose data has arrived meanwhile: given up on one path and sent again on
-    /// another, they came through after all.
-    copies: u64,
     pub(super) state: FlowState,
-    pub(super) start: Time,
-    pub(super) stop: Time,
-    pub(super) finished: Option<Time>,
-    /// When the application's timer is set to.
-    pub(super) timer: Time,
     /// Who opens and closes paths, if anybody does.
     pub(super) managed: Option<Box<Managed>>,
 }
@@ -89,12 +91,14 @@ fn packets_of(bytes: u64, payload: u32) -> u64 {
 
 /// One path of a flow.
 #[derive(Debug)]
+// What every acknowledgement touches is behind the part of the sender that it touches, too.
+#[repr(C)]
 pub(super) struct Subflow {
+    pub(super) lifetime: Lifetime,
     /// `None` until the subflow joins.
     pub(super) sender: Option<Sender<bool>>,
-    pub(super) lifetime: Lifetime,
-    pub(super) source: u32,
     pub(super) meter: Meter,
+    pub(super) source: u32,
     /// Its round-trip times, if their percentiles are measured.
     pub(super) rtts: Option<Box<Durations>>,
     /// The earliest event that is scheduled for it.
@@ -104,14 +108,16 @@ pub(super) struct Subflow {
     pub(super) abandoned: u64,
     /// Packets below this number are of a transfer that is over.
     pub(super) stale: u64,
-    pub(super) egress: Egress,
+    /// Where packets don't enter the first link at once.
+    pub(super) egress: Option<Box<Egress>>,
     /// Where acknowledgements are held back or may be lost.
     pub(super) receiver: Option<Box<Receiver>>,
     /// What its path manager has to know, if it has one.
     pub(super) relay: Option<Box<RelayState>>,
 }
 
-/// How packets leave a sender: jitter and a private first link.
+/// What happens to packets between a sender and their first shared link: jitter, and a private
+/// link.
 #[derive(Debug)]
 pub(super) struct Egress {
     /// The largest jitter, ns.
@@ -120,7 +126,7 @@ pub(super) struct Egress {
     pub(super) rng: Pcg64Mcg,
     /// A FIFO of its own, and one that it shares with all others: most packets leave in order, and
     /// fewer FIFOs are faster to merge.
-    pub(super) fifos: Option<(FifoId, FifoId)>,
+    pub(super) fifos: (FifoId, FifoId),
     pub(super) access: Option<Link>,
     /// Packets are ECN-capable.
     pub(super) ecn: bool,

@@ -147,7 +147,7 @@ impl Fluids {
     }
 }
 
-impl Simulation {
+impl Simulation<'_> {
     /// The number of the fluids' timer.
     pub(super) fn fluids_id(&self) -> u32 {
         self.recorder_id() + 1

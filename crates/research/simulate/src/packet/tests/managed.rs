@@ -73,7 +73,7 @@ fn the_server_gives_subsets() {
         ..Relays::default()
     };
     relays.manager.max_relays = 4;
-    flow.relays = Some(relays);
+    flow.relays = Some(relays.into());
     let mut drawn = Vec::new();
     for seed in 0..4 {
         let experiment = experiment(topology.clone(), vec![flow.clone()], 60);
@@ -175,7 +175,7 @@ fn a_manager_that_cannot_work_is_refused() {
     let (topology, mut flow) = candidates(&[6.0]);
     let mut relays = Relays::default();
     relays.manager.max_open = 0;
-    flow.relays = Some(relays);
+    flow.relays = Some(relays.into());
     let error = Simulation::new(&experiment(topology, vec![flow], 1), 1).unwrap_err();
     assert_eq!(
         error.to_string(),

@@ -169,7 +169,7 @@ fn the_clock_is_exact() {
     assert!(close(seconds(&result), 0.030), "{result:?}");
     // A private link of 120 Mbps and 2 ms in front, 3 ms more behind: each packet takes 0.1 + 2 ms
     // and 3 ms more.
-    flow.access = Some(LinkConfig::new(Rate::from_mbps(120.0), 2 * MS));
+    flow.access = Some(LinkConfig::new(Rate::from_mbps(120.0), 2 * MS).into());
     flow.extra_delay = 3 * MS;
     let result = run(&experiment(parallel(&[12.0]), vec![flow], 1), 1);
     assert!(close(seconds(&result), 0.0351), "{result:?}");
@@ -498,10 +498,11 @@ fn access_links_mark_too() {
     let shared = run(&capable(topology), 1).flows[0].subflows[0].clone();
 
     let mut experiment = capable(parallel(&[1000.0]));
-    experiment.flows[0].access = Some(LinkConfig {
+    let access = LinkConfig {
         queue: marking(),
         ..LinkConfig::new(Rate::from_mbps(12.0), Duration::ZERO)
-    });
+    };
+    experiment.flows[0].access = Some(access.into());
     let access = run(&experiment, 1).flows[0].subflows[0].clone();
     assert_eq!(access.packets_lost, 0);
     let events = access.loss_events as f64 / shared.loss_events as f64;
@@ -543,7 +544,8 @@ fn a_late_acknowledgement_does_not_count_for_the_next_transfer() {
     let mut transfer = flow("reno", &[0]);
     transfer.size = Some(15_000.into());
     transfer.pause = Some(1_000_000_000.into());
-    let mut run = Simulation::new(&experiment(parallel(&[12.0]), vec![transfer], 9), 1).unwrap();
+    let experiment = experiment(parallel(&[12.0]), vec![transfer], 9);
+    let mut run = Simulation::new(&experiment, 1).unwrap();
     // The first transfer is over after 30 ms, and the second has begun after the pause.
     run.step(Time::from_millis(1031));
     assert_eq!(run.sources[0].transfers.len(), 1);

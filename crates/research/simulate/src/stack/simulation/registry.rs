@@ -30,7 +30,7 @@ enum Giving {
 
 impl Registry {
     pub(super) fn new(flow: &Flow, seed: u64) -> Self {
-        let subset = flow.relays.and_then(|relays| relays.subset);
+        let subset = flow.relays.as_ref().and_then(|relays| relays.subset);
         let giving = match flow.law.path_manager() {
             Some(_) => Giving::Draw {
                 subset: subset.unwrap_or(usize::MAX),

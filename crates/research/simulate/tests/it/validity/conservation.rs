@@ -233,7 +233,7 @@ fn check_subflow(
 /// senders take for lost only what is.
 fn check_drops(
     experiment: &Experiment,
-    simulation: &Simulation,
+    simulation: &Simulation<'_>,
     result: &RunResult,
 ) -> Result<(), TestCaseError> {
     let simple = |flow: &Flow| {

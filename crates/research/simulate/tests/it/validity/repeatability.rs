@@ -24,7 +24,7 @@ fn with_everything(law: &str) -> Experiment {
     let mut flow = flow(law, &[0, 1]);
     flow.jitter = seconds(1e-3);
     flow.start_spread = seconds(1.0);
-    flow.access = Some(LinkConfig::new(Rate::from_mbps(50.0), seconds(1e-3)));
+    flow.access = Some(LinkConfig::new(Rate::from_mbps(50.0), seconds(1e-3)).into());
     flow.ack = AckPolicy {
         every: 2,
         max_delay: seconds(0.04),

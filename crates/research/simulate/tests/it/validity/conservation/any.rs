@@ -448,7 +448,7 @@ fn flow(
                     law,
                     options,
                     lifetimes,
-                    access,
+                    access: access.map(Into::into),
                     extra_delay: extra,
                     extra_return: extra + back,
                     start: life.start,
