@@ -1,7 +1,7 @@
 //! Max-min fair allocations, by a sequence of linear programmes.
 
 use super::certificate::Certificate;
-use super::program::{Program, TOLERANCE};
+use super::program::Program;
 use super::shape::Shape;
 use super::{Allocation, OptimumError, SOLVED};
 use crate::network::Network;
@@ -79,7 +79,7 @@ fn next_level(network: &Network, levels: &[Option<f64>]) -> Result<Round, Optimu
     }
     let unsolved = |status, gap| OptimumError::Unsolved { status, gap };
     let solved = program
-        .solve(TOLERANCE)
+        .solve()
         .map_err(|status| unsolved(status, f64::INFINITY))?;
     let level = solved.variables[shape.routes];
     let gap = solved.gap / level.max(0.0);

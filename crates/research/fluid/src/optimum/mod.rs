@@ -51,6 +51,8 @@ pub use weights::{Iterate, reweight, weight_allocation};
 mod alike;
 mod certificate;
 mod concave;
+mod factor;
+mod interior;
 mod max_min;
 mod overlay;
 mod program;

@@ -1,25 +1,19 @@
-//! Conic programmes, as the solver takes them.
+//! Linear programmes, as the solver takes them.
 
 use clarabel::algebra::CscMatrix;
 use clarabel::solver::{DefaultSettings, DefaultSolver, IPSolver, SolverStatus, SupportedConeT};
 
-/// A conic programme as `clarabel` takes it, written row by row: minimise `½ vᵀPv + q·v` with `b −
-/// A v` in a product of cones.
+/// A linear programme as `clarabel` takes it, written row by row: minimise `q·v` with `A v ≤ b`.
 pub(super) struct Program {
     cost: Vec<f64>,
-    curvature: (Vec<usize>, Vec<usize>, Vec<f64>),
     rows: Vec<usize>,
     columns: Vec<usize>,
     values: Vec<f64>,
     bounds: Vec<f64>,
-    cones: Vec<SupportedConeT<f64>>,
 }
 
 /// What any programme is solved to.
-pub(super) const TOLERANCE: f64 = 1e-10;
-
-/// What a quadratic programme of numbers around 1 can be solved to.
-pub(super) const FINE: f64 = 1e-14;
+const TOLERANCE: f64 = 1e-10;
 
 /// What the solver found.
 pub(super) struct Solved {
@@ -38,25 +32,10 @@ impl Program {
     pub(super) fn minimise(cost: Vec<f64>) -> Self {
         Program {
             cost,
-            curvature: Default::default(),
             rows: Vec::new(),
             columns: Vec::new(),
             values: Vec::new(),
             bounds: Vec::new(),
-            cones: Vec::new(),
-        }
-    }
-
-    /// Adds `½ curvature (Σ variables)²` to what is minimised.
-    pub(super) fn bend(&mut self, variables: &[(usize, f64)], curvature: f64) {
-        let (rows, columns, values) = &mut self.curvature;
-        for (n, &(column, _)) in variables.iter().enumerate() {
-            // The upper triangle is all that is asked for.
-            for &(row, _) in &variables[..=n] {
-                rows.push(row);
-                columns.push(column);
-                values.push(curvature);
-            }
         }
     }
 
@@ -66,28 +45,6 @@ impl Program {
         terms: impl IntoIterator<Item = (usize, f64)>,
         bound: f64,
     ) -> usize {
-        if let Some(SupportedConeT::NonnegativeConeT(rows)) = self.cones.last_mut() {
-            *rows += 1;
-        } else {
-            self.cones.push(SupportedConeT::NonnegativeConeT(1));
-        }
-        self.row(terms, bound)
-    }
-
-    /// The three rows `(constant + Σ terms)` lie in the cone.
-    pub(super) fn in_cone<T: IntoIterator<Item = (usize, f64)>>(
-        &mut self,
-        cone: SupportedConeT<f64>,
-        rows: [(T, f64); 3],
-    ) {
-        self.cones.push(cone);
-        for (terms, constant) in rows {
-            let terms = terms.into_iter().map(|(column, value)| (column, -value));
-            self.row(terms, constant);
-        }
-    }
-
-    fn row(&mut self, terms: impl IntoIterator<Item = (usize, f64)>, bound: f64) -> usize {
         let row = self.bounds.len();
         self.bounds.push(bound);
         for (column, value) in terms {
@@ -98,29 +55,27 @@ impl Program {
         row
     }
 
-    /// Solves it to a tolerance, or as far as the solver gets.
+    /// Solves it to [`TOLERANCE`], or as far as the solver gets.
     ///
     /// # Errors
     /// What the solver says of a programme that it doesn't take.
-    pub(super) fn solve(self, tolerance: f64) -> Result<Solved, String> {
+    pub(super) fn solve(self) -> Result<Solved, String> {
         let (m, n) = (self.bounds.len(), self.cost.len());
         let matrix = CscMatrix::new_from_triplets(m, n, self.rows, self.columns, self.values);
         let settings = DefaultSettings {
             verbose: false,
             max_iter: 200,
-            tol_gap_abs: tolerance,
-            tol_gap_rel: tolerance,
-            tol_feas: tolerance,
+            tol_gap_abs: TOLERANCE,
+            tol_gap_rel: TOLERANCE,
+            tol_feas: TOLERANCE,
             ..DefaultSettings::default()
         };
-        let (rows, columns, values) = self.curvature;
-        let quadratic = CscMatrix::new_from_triplets(n, n, rows, columns, values);
         let mut solver = DefaultSolver::new(
-            &quadratic,
+            &CscMatrix::zeros((n, n)),
             &self.cost,
             &matrix,
             &self.bounds,
-            &self.cones,
+            &[SupportedConeT::NonnegativeConeT(m)],
             settings,
         )
         .map_err(|error| error.to_string())?;
