@@ -68,7 +68,10 @@ proptest! {
     #[test]
     fn what_is_solved_is_a_solution(
         links in 1usize..120,
-        seeds in prop::collection::vec(prop::collection::btree_map(0usize..120, -1.0f64..1.0, 1..6), 1..80),
+        seeds in prop::collection::vec(
+            prop::collection::btree_map(0usize..120, -1.0f64..1.0, 1..6),
+            1..80,
+        ),
         right in prop::collection::vec(-1.0f64..1.0, 120),
     ) {
         let fold = |vector: std::collections::BTreeMap<usize, f64>| {
