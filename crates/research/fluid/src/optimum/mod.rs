@@ -3,7 +3,8 @@
 //!
 //! `maximise Σ_s α_s U(y_s)` with `y = B x ≤ m`, `A x ≤ c`, `x ≥ 0`: NUM, problem (1) of Cao et
 //! al., with demands `m`; for [`Utility::Throughput`] the linear programme P of the overlay paper.
-//! Solved as a conic programme by `clarabel`; what comes out is judged by our own [`Certificate`].
+//! An interior-point method of our own solves it, and `clarabel` the linear programmes of throughput
+//! and max-min. Our own [`Certificate`] judges what comes out.
 //!
 //! ```
 //! use manyway_fluid::optimum::{self, Utility};

@@ -208,10 +208,10 @@ impl Problem {
         self.totals(rates).iter().enumerate().map(one).collect()
     }
 
-    /// `A H⁻¹ Aᵀ` and the links' own part. A flow's block of `H` is a diagonal `D` and its stiffness
-    /// `c` between all of its routes. With `e = D⁻¹`, which can be large, its inverse is kept as a
-    /// sum of squares, in which nothing cancels: `e_r e_q / Σe` by the difference of any two routes,
-    /// and `1 / (1/Σe + c)` by their mean.
+    /// `A H⁻¹ Aᵀ` and the links' own part. A flow's block of `H` is a diagonal `D` and its
+    /// stiffness `c` between all of its routes. With `e = D⁻¹`, which can be large, its inverse is
+    /// kept as a sum of squares, in which nothing cancels: `e_r e_q / Σe` by the difference of any
+    /// two routes, and `1 / (1/Σe + c)` by their mean.
     fn assemble(&self, at: &Point, matrix: &mut Matrix) {
         matrix.clear();
         let ([rates, room, _], [dearer, prices, _]) = (self.parts(&at.room), self.parts(&at.price));
