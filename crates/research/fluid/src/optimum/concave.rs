@@ -133,7 +133,7 @@ impl<'a> Smooth<'a> {
     fn solve(&self) -> Result<(Allocation, String), OptimumError> {
         let rank = |Certificate { gap, residual }| (f64::max(gap, CLOSED), residual);
         let (mut best, mut in_vain): (Option<Allocation>, usize) = (None, 0);
-        self.problem.solve(|rates, prices, missing| {
+        let begun = self.problem.solve(|rates, prices, missing| {
             if missing > NEAR && best.is_none() {
                 return false;
             }
@@ -148,6 +148,11 @@ impl<'a> Smooth<'a> {
             let done = |best: &Allocation| best.certificate.residual <= POLISHED;
             best.as_ref().is_some_and(done) || in_vain > IN_VAIN || (in_vain > few && missing < end)
         });
+        if !begun {
+            return Err(OptimumError::TooMeshed {
+                links: self.links.len(),
+            });
+        }
         let status = "too little progress".to_owned();
         match best {
             Some(best) => Ok((best, status)),

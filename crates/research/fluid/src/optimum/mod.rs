@@ -153,6 +153,15 @@ pub enum OptimumError {
         /// How many routes there are.
         routes: usize,
     },
+    /// More links share routes, directly or by way of others, than there is memory for.
+    #[error(
+        "routes join too many of the {links} links: at most some 10000 links may all depend on each \
+         other; leave out links that can't be bottlenecks"
+    )]
+    TooMeshed {
+        /// The links that routes use.
+        links: usize,
+    },
     /// The solver came no nearer.
     #[error(
         "the solver stopped with {status} at a relative gap of {gap:.1e}: scale capacities or \

@@ -27,16 +27,30 @@ const SPARSE: usize = 5;
 /// Columns that are eliminated at a time.
 const BLOCK: usize = 48;
 
+/// So many pairs of links are kept at most, of which each takes some ten bytes: more would fill the
+/// memory of many machines.
+pub(super) const MOST_PAIRS: usize = 100_000_000;
+
 /// Pivots below this part of their diagonal are rounding.
 const ROUNDING: f64 = 1e-15;
 
 impl Matrix {
-    /// With zeros, and room for all pairs of links in one of the `groups`.
-    pub(super) fn of(links: usize, groups: impl Iterator<Item = Vec<usize>>) -> Self {
+    /// With zeros, and room for all pairs of links in one of the `groups`, and for those that come
+    /// by eliminating; `None` if there are more than `most`.
+    pub(super) fn of(
+        links: usize,
+        groups: impl Iterator<Item = Vec<usize>>,
+        most: usize,
+    ) -> Option<Self> {
         let mut near = vec![BTreeSet::new(); links];
+        let mut pairs = 0;
         for group in groups {
             for &link in &group {
-                near[link].extend(group.iter().copied().filter(|&other| other != link));
+                let others = group.iter().copied().filter(|&other| other != link);
+                pairs += grow(&mut near[link], others);
+            }
+            if pairs > most {
+                return None;
             }
         }
         let mut queue: BTreeSet<(usize, usize)> = near
@@ -55,13 +69,20 @@ impl Matrix {
             let around = std::mem::take(&mut near[link]);
             for &other in &around {
                 queue.remove(&(near[other].len(), other));
-                near[other].extend(around.iter().copied().filter(|&third| third != other));
+                let thirds = around.iter().copied().filter(|&third| third != other);
+                pairs += grow(&mut near[other], thirds);
                 near[other].remove(&link);
                 queue.insert((near[other].len(), other));
             }
             columns.push(around);
+            if pairs > most {
+                return None;
+            }
         }
         let sparse = columns.len();
+        if (links - sparse).pow(2) > most {
+            return None;
+        }
         let rest = places.iter_mut().filter(|place| **place == usize::MAX);
         rest.enumerate().for_each(|(n, place)| *place = sparse + n);
         let rows = columns.into_iter().map(|column| {
@@ -70,13 +91,13 @@ impl Matrix {
             rows
         });
         let rows: Vec<Vec<usize>> = rows.collect();
-        Matrix {
+        Some(Matrix {
             values: rows.iter().map(|rows| vec![0.0; rows.len()]).collect(),
             diagonal: vec![0.0; sparse],
             dense: DMatrix::zeros(links - sparse, links - sparse),
             rows,
             places,
-        }
+        })
     }
 
     /// Sets all to 0.
@@ -157,6 +178,13 @@ impl Matrix {
         }
         self.places.iter().map(|&place| found[place]).collect()
     }
+}
+
+/// By how much the set grows.
+fn grow(set: &mut BTreeSet<usize>, by: impl Iterator<Item = usize>) -> usize {
+    let before = set.len();
+    set.extend(by);
+    set.len() - before
 }
 
 fn root(pivot: f64, whole: f64) -> f64 {

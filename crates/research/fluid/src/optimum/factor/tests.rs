@@ -7,7 +7,7 @@ fn filled(links: usize, vectors: &[Vec<(usize, f64)>]) -> (Matrix, DMatrix<f64>)
     let groups = vectors
         .iter()
         .map(|vector| vector.iter().map(|&(link, _)| link).collect());
-    let mut matrix = Matrix::of(links, groups);
+    let mut matrix = Matrix::of(links, groups, MOST_PAIRS).unwrap();
     let mut plain = DMatrix::zeros(links, links);
     // As in later iterations: what was there before makes no difference.
     matrix.add(7.0, &vectors[0]);
@@ -57,7 +57,7 @@ fn sparse_and_dense_links_are_solved_alike() {
 /// Two links with the same routes, and no room, are one: one of them gets the whole price.
 #[test]
 fn rounding_is_no_pivot() {
-    let mut matrix = Matrix::of(2, [vec![0, 1]].into_iter());
+    let mut matrix = Matrix::of(2, [vec![0, 1]].into_iter(), 4).unwrap();
     matrix.add(1.0, &[(0, 1.0), (1, 1.0)]);
     matrix.factorise();
     assert_eq!(matrix.solve(&[3.0, 3.0]), [3.0, 0.0]);
@@ -81,4 +81,15 @@ proptest! {
         let vectors: Vec<Vec<(usize, f64)>> = seeds.into_iter().map(fold).collect();
         assert_solves(links, &vectors, &right[..links]);
     }
+}
+
+/// A chain takes little more than its own pairs, links that all meet take all.
+#[test]
+fn pairs_are_bounded() {
+    let chain = || (0..99).map(|link| vec![link, link + 1]);
+    assert!(Matrix::of(100, chain(), 300).is_some());
+    assert!(Matrix::of(100, chain(), 100).is_none());
+    let all = || (0..100).map(|link| (0..link).collect());
+    assert!(Matrix::of(100, all(), 10_000).is_some());
+    assert!(Matrix::of(100, all(), 9_000).is_none());
 }

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::factor::Matrix;
+use super::factor::{MOST_PAIRS, Matrix};
 
 /// `maximise Σ w_s y_s^(1−a)/(1−a)` with `A x ≤ 1`, `y = B x ≤ m`, `x ≥ 0`, without dimensions.
 /// Each link has a route over it.
@@ -69,13 +69,16 @@ const AROUND: f64 = 10.0;
 
 impl Problem {
     /// Follows the central path until it is `enough` for the rates, the prices, and the part that
-    /// products are of what flows pay; or until it leads nowhere.
-    pub(super) fn solve(&self, mut enough: impl FnMut(&[f64], &[f64], f64) -> bool) {
+    /// products are of what flows pay; or until it leads nowhere. False if too many links share
+    /// routes.
+    pub(super) fn solve(&self, mut enough: impl FnMut(&[f64], &[f64], f64) -> bool) -> bool {
         let groups = self.flows.iter().map(|flow| {
             let links = flow.routes.iter().flatten();
             links.map(|&(link, _)| link).collect()
         });
-        let mut matrix = Matrix::of(self.links, groups);
+        let Some(mut matrix) = Matrix::of(self.links, groups, MOST_PAIRS) else {
+            return false;
+        };
         let mut at = self.start();
         for _ in 0..STEPS {
             let scales = self.scales(&at);
@@ -111,6 +114,7 @@ impl Problem {
             at = at.moved(&step, lengths(&at, &step, KEPT));
             self.keep_worths(&mut at);
         }
+        true
     }
 
     /// Half of the rooms are left, and prices are what flows pay for what they have.

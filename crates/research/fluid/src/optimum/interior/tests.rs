@@ -65,7 +65,7 @@ fn a_step_brings_all_linear_conditions() {
         let problem = problem(a);
         let mut at = problem.start();
         let groups = problem.flows.iter().map(|_| vec![0, 1, 2]);
-        let mut matrix = Matrix::of(problem.links, groups);
+        let mut matrix = Matrix::of(problem.links, groups, MOST_PAIRS).unwrap();
         // Away from where the links' and the demand's conditions hold.
         at.room.iter_mut().for_each(|room| *room *= 0.9);
         at.worth[0] *= 2.0;
