@@ -125,6 +125,28 @@
 //! # }
 //! ```
 //!
+//! Relays come as text from whoever runs them, or from a registry: with the feature `registry`,
+//! [`registry::Client`] asks one for some. They lend their paths to the side that dialled:
+//!
+//! ```no_run
+//! # #[cfg(feature = "registry")]
+//! # async fn relays(connection: manyway::Connection) -> Result<(), Box<dyn std::error::Error>> {
+//! use manyway::RelayAccess;
+//! use manyway::registry::{Client, RegistryUrl, Role, Token};
+//! use rand::SeedableRng;
+//! use rand::rngs::{ChaCha20Rng, SysRng};
+//!
+//! let url: RegistryUrl = std::env::var("MANYWAY_REGISTRY")?.parse()?;
+//! let token = Token::from_text(&std::fs::read_to_string("token")?, Role::Client)?;
+//! let mut rng = ChaCha20Rng::try_from_rng(&mut SysRng)?;
+//! let mut registry = Client::new(&[url], token, &mut rng)?;
+//! let relays = registry.subset(4).await?;
+//! let relays: Vec<_> = relays.iter().flat_map(RelayAccess::of).collect();
+//! connection.add_relays(&relays);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! This crate is a thin facade: the rooms behind it are `manyway-control` (congestion control),
 //! `manyway-session` (the protocol, without I/O) and `manyway-runtime` (sockets, tokio, disk).
 
@@ -150,6 +172,18 @@ pub use manyway_control as control;
 pub mod relay {
     pub use manyway_session::{
         Access, LentAccess, LentRegistry, LentRelay, MAX_TICKET_RELAYS, RelayId, RelayTicket,
+    };
+}
+
+/// Registries, for those who use them: relays with access, meetings of peers behind NAT, and one-time
+/// codes for tickets.
+#[cfg(feature = "registry")]
+pub mod registry {
+    pub use manyway_registry::client::{
+        Client, ClientError, Hosted, MAX_LEFT, Meeting, MeetingError, PairingError, redeem,
+    };
+    pub use manyway_registry::{
+        Code, CodeError, HttpError, PORT, RegistryUrl, Role, Token, TokenFileError, UrlError, Words,
     };
 }
 
