@@ -126,20 +126,33 @@ pub(super) fn expand(command: &Command, line: Vec<OsString>) -> Result<Expanded,
     let Ok(matches) = lenient.clone().try_get_matches_from(&rest) else {
         return Ok(unchanged(line));
     };
-    let Some(name) = matches.get_one::<String>("profile") else {
-        return Ok(unchanged(line));
-    };
+    let mut lenient = lenient;
+    lenient.build();
     let wrong_with = |table: &Table, message| Wrong {
         error: command.clone().error(ErrorKind::InvalidValue, message),
         json: table.get("json") == Some(&Value::Boolean(true))
             || table.get("progress") == Some(&Value::String("json".to_owned())),
     };
     let unread = |message| wrong_with(&Table::new(), message);
-    let file = file(matches.get_one::<PathBuf>("config")).map_err(unread)?;
-    let (table, metadata) = read(&file, name).map_err(unread)?;
-    let wrong = |message| wrong_with(&table, message);
-    let mut lenient = lenient;
-    lenient.build();
+    let named = matches.get_one::<PathBuf>("config");
+    let Some(name) = matches.get_one::<String>("profile") else {
+        if matches.value_source("config") == Some(ValueSource::CommandLine) {
+            return Err(unread(
+                "`--config` has no effect without a profile: name a table [profile.NAME] of the \
+                 file with `--profile NAME`"
+                    .to_owned(),
+            ));
+        }
+        if let Ok(file) = file(named) {
+            check_unused(&lenient, &file).map_err(unread)?;
+        }
+        return Ok(unchanged(line));
+    };
+    let file = file(named).map_err(unread)?;
+    let (profiles, metadata) = read(&file).map_err(unread)?;
+    let table = choose(&file, &profiles, name).map_err(unread)?;
+    let wrong = |message| wrong_with(table, message);
+    check_keys(&lenient, &file, &profiles).map_err(wrong)?;
     let target = Target::of(&lenient, &matches);
     for name in &off {
         target.check_off(name).map_err(wrong)?;
@@ -183,12 +196,12 @@ fn file(named: Option<&PathBuf>) -> Result<PathBuf, String> {
     }
 }
 
-/// The profile's table. No message quotes the file, which may hold secrets.
-fn read(file: &Path, profile: &str) -> Result<(Table, Metadata), String> {
+/// The profiles of a file, one of which is used.
+fn read(file: &Path) -> Result<(Table, Metadata), String> {
     let shown = file.display();
     let failed = |error: std::io::Error| format!("can't read {shown}: {error}");
     let metadata = fs::metadata(file).map_err(failed)?;
-    if !metadata.is_file() || metadata.len() > MAX_FILE {
+    if !is_possible(&metadata) {
         return Err(format!(
             "{shown} is no configuration file: it is no regular file of at most 1 MiB"
         ));
@@ -200,39 +213,103 @@ fn read(file: &Path, profile: &str) -> Result<(Table, Metadata), String> {
             "other users can change {shown}: make it yours, and run chmod go-w {shown}"
         ));
     }
+    let text = text(file).map_err(failed)?;
+    Ok((parse(file, &text)?, metadata))
+}
+
+fn is_possible(metadata: &Metadata) -> bool {
+    metadata.is_file() && metadata.len() <= MAX_FILE
+}
+
+fn text(file: &Path) -> std::io::Result<String> {
     let mut text = String::new();
-    let opened = fs::File::open(file).map_err(failed)?;
-    opened
-        .take(MAX_FILE)
-        .read_to_string(&mut text)
-        .map_err(failed)?;
+    let opened = fs::File::open(file)?;
+    opened.take(MAX_FILE).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Looks for mistakes in a file that no profile comes from: who writes an option into it expects an
+/// effect. That a file is missing, or another user's, has none.
+fn check_unused(root: &Command, file: &Path) -> Result<(), String> {
+    if !fs::metadata(file).is_ok_and(|metadata| is_possible(&metadata)) {
+        return Ok(());
+    }
+    match text(file) {
+        Ok(text) => check_keys(root, file, &parse(file, &text)?),
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+            Err(format!("can't read {}: {error}", file.display()))
+        }
+        Err(_) => Ok(()),
+    }
+}
+
+/// The profiles. No message quotes the file, which may hold secrets.
+fn parse(file: &Path, text: &str) -> Result<Table, String> {
+    let shown = file.display();
     let mut table: Table = text.parse().map_err(|error: toml::de::Error| {
         let before = text.get(..error.span().map_or(0, |span| span.start));
         let line = 1 + before.unwrap_or("").matches('\n').count();
         format!("{shown}, line {line}: {}", error.message())
     })?;
-    if let Some(key) = table.keys().find(|key| *key != "profile") {
+    let no_place = |key: &str| {
         let key = printable(key, MAX_NAME);
-        return Err(format!(
-            "{shown}: unknown key `{key}`: tables are called [profile.NAME]"
-        ));
-    }
-    let profiles = match table.remove("profile") {
-        Some(Value::Table(profiles)) => profiles,
-        _ => Table::new(),
+        format!("{shown}: unknown key `{key}`: options stand in tables called [profile.NAME]")
     };
-    match profiles.get(profile) {
-        Some(Value::Table(found)) => Ok((found.clone(), metadata)),
-        _ => {
-            let names: Vec<String> = profiles.keys().map(|n| printable(n, MAX_NAME)).collect();
-            let names = match names.is_empty() {
-                true => "it has none".to_owned(),
-                false => format!("it has {}", names.join(", ")),
-            };
-            let profile = printable(profile, MAX_NAME);
-            Err(format!("{shown} has no table [profile.{profile}]: {names}"))
+    if let Some(key) = table.keys().find(|key| *key != "profile") {
+        return Err(no_place(key));
+    }
+    match table.remove("profile") {
+        None => Ok(Table::new()),
+        Some(Value::Table(profiles)) => {
+            match profiles.iter().find(|(_, table)| !table.is_table()) {
+                Some((key, _)) => Err(no_place(&format!("profile.{key}"))),
+                None => Ok(profiles),
+            }
+        }
+        Some(_) => Err(no_place("profile")),
+    }
+}
+
+fn choose<'a>(file: &Path, profiles: &'a Table, name: &str) -> Result<&'a Table, String> {
+    profiles.get(name).and_then(Value::as_table).ok_or_else(|| {
+        let names: Vec<String> = profiles.keys().map(|n| printable(n, MAX_NAME)).collect();
+        let names = match names.is_empty() {
+            true => "it has none".to_owned(),
+            false => format!("it has {}", names.join(", ")),
+        };
+        let name = printable(name, MAX_NAME);
+        format!("{} has no table [profile.{name}]: {names}", file.display())
+    })
+}
+
+/// Are all keys of all profiles options or arguments of some command?
+fn check_keys(root: &Command, file: &Path, profiles: &Table) -> Result<(), String> {
+    for (name, table) in profiles {
+        let mut keys = table.as_table().into_iter().flat_map(Table::keys);
+        if let Some(key) = keys.find(|key| !is_key(root, key)) {
+            let (name, key) = (printable(name, MAX_NAME), printable(key, MAX_NAME));
+            return Err(format!(
+                "{}: [profile.{name}]: `{key}` is no option: keys are long names of options, as \
+                 `manyway COMMAND --help` lists them",
+                file.display()
+            ));
         }
     }
+    Ok(())
+}
+
+fn is_key(root: &Command, key: &str) -> bool {
+    fn has(command: &Command, key: &str) -> bool {
+        command
+            .get_arguments()
+            .any(|argument| is_option(argument, key))
+            || command.get_subcommands().any(|command| has(command, key))
+    }
+    !NEVER.contains(&key) && (root.find_subcommand(key).is_some() || has(root, key))
+}
+
+fn is_option(argument: &Arg, key: &str) -> bool {
+    argument.get_long() == Some(key) && !argument.is_hide_set()
 }
 
 /// The subcommand that the options are for.
@@ -315,7 +392,7 @@ impl Added {
         key: &str,
         value: &Value,
     ) -> Result<(), String> {
-        if root.find_subcommand(key).is_some() && !NEVER.contains(&key) {
+        if root.find_subcommand(key).is_some() {
             let words = texts(value).ok_or("takes the command's arguments: a list of texts")?;
             let mut positionals = target.command.get_positionals();
             if key == target.name && !positionals.any(|argument| target.is_set(argument)) {
@@ -324,19 +401,9 @@ impl Added {
             }
             return Ok(());
         }
-        let has = |argument: &&Arg| {
-            argument.get_long() == Some(key) && !argument.is_hide_set() && !NEVER.contains(&key)
-        };
-        let Some(option) = target.command.get_arguments().find(has) else {
-            let mut others = root.get_subcommands().flat_map(Command::get_arguments);
-            return match others.any(|argument| has(&argument)) {
-                true => Ok(()),
-                false => Err(
-                    "is no option: keys are long names of options, as `manyway COMMAND \
-                              --help` lists them"
-                        .to_owned(),
-                ),
-            };
+        let mut options = target.command.get_arguments();
+        let Some(option) = options.find(|argument| is_option(argument, key)) else {
+            return Ok(());
         };
         let words = words(option, value)?;
         if !target.is_set(option) && !target.is_excluded(option) {
@@ -435,7 +502,6 @@ mod tests {
             ),
             "--profile=p send --cc balia --port=1 -v --json --via=@a --via=@b --limit=8Mbps -- x"
         );
-        assert_eq!(taken(text, &["send", "x"]), "send x");
         // Other commands don't have `limit`.
         assert_eq!(
             taken(
@@ -474,11 +540,7 @@ mod tests {
             ),
             "sync --profile p --json --cc=lia -- --no-json"
         );
-        // It is nothing without a profile, nor for what isn't a switch.
-        assert_eq!(
-            taken(text, &["sync", "--no-delete", "x"]),
-            "sync --no-delete x"
-        );
+        // It is nothing for what isn't a switch.
         let kept = taken(text, &["sync", "--profile", "p", "--no-cc"]);
         assert!(kept.contains("--no-cc"), "{kept}");
         let text = format!("[profile.p]\n{text}");
@@ -523,6 +585,45 @@ mod tests {
             let line = ["manyway".to_owned()].into_iter().chain(words);
             Cli::definition().try_get_matches_from(line).unwrap();
         }
+    }
+
+    #[test]
+    fn a_file_without_a_chosen_profile_is_read_for_mistakes() {
+        let unused = refused("", 0o600, &["send", "x"]);
+        assert_eq!(
+            unused,
+            "error: `--config` has no effect without a profile: name a table [profile.NAME] of the \
+             file with `--profile NAME`"
+        );
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("config.toml");
+        let mut root = Cli::definition();
+        root.build();
+        let check = |text: &[u8]| {
+            fs::write(&file, text).unwrap();
+            let checked = check_unused(&root, &file);
+            checked.map_err(|error| error.replace(file.to_str().unwrap(), "FILE"))
+        };
+        let wrong: [&[u8]; 8] = [
+            b"limt = '1Mbps'",
+            b"limit = '1Mbps'",
+            b"[send]\nlimit = '1Mbps'",
+            b"[profile]\nlimit = '1Mbps'",
+            b"profile = 3",
+            b"[profile.p]\nlimit = '1Mbps'\n[profile.q]\nlimt = '1Mbps'",
+            b"[profile.p\nlimit = '1Mbps'",
+            b"[profile.p]\nsend = '\xff'",
+        ];
+        let said = wrong.map(|text| check(text).unwrap_err());
+        insta::assert_snapshot!("unused_mistakes", said.join("\n"));
+        let right = b"[profile.p]\nlimit = '1Mbps'\nrecv = '.'\n[profile.q]\nonce = true";
+        assert_eq!(check(right), Ok(()));
+        // An option of `testbed up`.
+        #[cfg(feature = "research")]
+        assert_eq!(check(b"[profile.p]\nname = 'x'"), Ok(()));
+        assert_eq!(check_unused(&root, &dir.path().join("missing")), Ok(()));
+        assert_eq!(check_unused(&root, dir.path()), Ok(()));
+        assert_eq!(check_unused(&root, Path::new("/dev/null")), Ok(()));
     }
 
     #[test]

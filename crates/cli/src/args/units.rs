@@ -35,7 +35,9 @@ fn starts(unit: &str, config: &Path) -> Vec<Cli> {
             assert!(!line.contains('%'), "{line}");
             let mut words = shlex::split(&line).unwrap();
             assert!(words[0].starts_with('/') && words[0].ends_with("/manyway"));
-            words.push(format!("--config={}", config.display()));
+            if words.iter().any(|word| word.starts_with("--profile")) {
+                words.push(format!("--config={}", config.display()));
+            }
             let words = words.into_iter().map(Into::into).collect();
             let expanded = expand(&Cli::definition(), words).unwrap();
             let mut matches = Cli::definition()

@@ -44,10 +44,12 @@ fn failures_name_the_thing() {
         "usage",
     );
     // Variables ask for it, too, and a profile that stands before what is wrong.
-    let profiles = "[profile.p]\njson = true\n[profile.typo]\njson = true\nlimt = \"1Mbps\"\n";
-    fs::write(place.path("profiles"), profiles).unwrap();
-    let profile = ["--profile", "p", "--config", "profiles"];
-    let typo = ["--profile", "typo", "--config", "profiles"];
+    let profile = "[profile.p]\njson = true\n";
+    fs::write(place.path("profile"), profile).unwrap();
+    let typo = format!("{profile}limt = \"1Mbps\"\n");
+    fs::write(place.path("typo"), typo).unwrap();
+    let profile = ["--profile", "p", "--config", "profile"];
+    let typo = ["--profile", "p", "--config", "typo"];
     for (variable, value, arguments, says) in [
         ("MANYWAY_JSON", "1", &[][..], true),
         ("MANYWAY_JSON", "0", &[], false),

@@ -88,9 +88,6 @@ fn what_needs_another_option_needs_it_in_a_profile_too() {
             .contains("has no table [profile.r]: it has p"),
         "{unknown:?}"
     );
-    // Nobody who doesn't ask for a profile reads the file.
-    let other = run(&transfer, "what?", &[], &["send", "nothing"]);
-    assert_eq!(other.code, 6, "{other:?}");
     let help = run(
         &transfer,
         "what?",
@@ -98,4 +95,33 @@ fn what_needs_another_option_needs_it_in_a_profile_too() {
         &["send", "--profile", "p", "--help"],
     );
     assert_eq!(help.code, 0, "{help:?}");
+}
+
+/// Who writes an option into the file expects an effect, also without a profile.
+#[test]
+fn mistakes_in_the_file_are_told_to_everybody() {
+    let transfer = Transfer::new(1000);
+    let line = ["send", "nothing"];
+    for (config, told) in [
+        (
+            "limt = '1Mbps'",
+            "config.toml: unknown key `limt`: options stand in tables called",
+        ),
+        ("what?", "config.toml, line 1: "),
+        (
+            "[profile.p]\nlimt = '1Mbps'",
+            "[profile.p]: `limt` is no option",
+        ),
+    ] {
+        let wrong = run(&transfer, config, &[], &line);
+        assert_eq!(wrong.code, 2, "{wrong:?}");
+        assert!(wrong.stderr.contains(told), "{wrong:?}");
+    }
+    let json = run(&transfer, "limt = 1", &[], &["send", "nothing", "--json"]);
+    let message = json.json()["error"]["message"].to_string();
+    assert!(message.contains("unknown key `limt`"), "{json:?}");
+    // A variable names the file for all commands, those without a profile as well.
+    let variables = [("MANYWAY_CONFIG", "missing")];
+    let other = run(&transfer, "[profile.p]\ncc = 'lia'", &variables, &line);
+    assert_eq!(other.code, 6, "{other:?}");
 }
