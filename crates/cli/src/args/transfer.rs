@@ -65,8 +65,9 @@ Examples:
   manyway send film.mkv --to mw1…
   manyway send photos/ notes.txt --to @ticket
   manyway send photos/                        prints a ticket and waits
+  manyway send photos/ --code --registry https://… --token-file token
   manyway send backup.tar ann@server:backups --path eth0 --path wlan0
-  manyway send big.iso --to mw1… --via mr1… --via mr1… --cc mpath
+  manyway send big.iso --to mw1… --via mr1… --via mr1…
   manyway send big.iso --to mw1… --limit 80Mbps --json
   tar c photos | manyway send - --to @ticket";
 
@@ -79,7 +80,7 @@ Examples:
   manyway send photos/ --code --registry https://… --token-file token
   manyway send film.mkv --to 7-guitar-saddle-orbit --registry https://…
   manyway send backup.tar ann@server:backups --path eth0 --path wlan0
-  manyway send big.iso --to mw1… --via mr1… --via mr1… --cc mpath
+  manyway send big.iso --to mw1… --via mr1… --via mr1…
   manyway send big.iso --to mw1… --relays 50 --registry https://… --token-file token --cc mpath
   manyway send big.iso --to mw1… --via @relays --pick 3 --demand 50Mbps
   manyway send big.iso --to mw1… --cc balia --limit 80Mbps --json
