@@ -139,12 +139,18 @@ pub(crate) struct PathRecord {
     pub(crate) packets_lost: u64,
     /// UDP payload of a full packet, in bytes.
     pub(crate) packet_bytes: usize,
-    pub(crate) rtt_ms: f64,
-    pub(crate) min_rtt_ms: f64,
+    /// If anything came back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) rtt_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) min_rtt_ms: Option<f64>,
 }
 
 impl PathRecord {
     fn of(path: &PathStats) -> Self {
+        // Before the first answer, the statistics have an assumption.
+        let measured = path.bytes_received > 0;
+        let millis = |time: Duration| measured.then_some(time.as_secs_f64() * 1e3);
         Self {
             name: path.name.clone(),
             local: path.local.to_string(),
@@ -156,9 +162,16 @@ impl PathRecord {
             packets_sent: path.packets_sent,
             packets_lost: path.packets_lost,
             packet_bytes: path.packet_size,
-            rtt_ms: path.rtt.as_secs_f64() * 1e3,
-            min_rtt_ms: path.min_rtt.as_secs_f64() * 1e3,
+            rtt_ms: millis(path.rtt),
+            min_rtt_ms: millis(path.min_rtt),
         }
+    }
+
+    fn label(&self) -> String {
+        let (name, remote) = (&self.name, &self.remote);
+        let relay = if self.relay { "relay " } else { "" };
+        let carrier = if self.carrier == "tcp" { " (tcp)" } else { "" };
+        format!("{name} → {relay}{remote}{carrier}")
     }
 }
 
@@ -292,14 +305,16 @@ impl Summary {
         for path in &self.paths {
             let lost = 100.0 * path.packets_lost as f64 / path.packets_sent.max(1) as f64;
             table.row([
-                format!("{} → {}", path.name, path.remote),
+                path.label(),
                 ByteSize::new(bytes(path)).to_string(),
                 format!("{:.1} %", 100.0 * bytes(path) as f64 / total.max(1) as f64),
-                format!("{:.1} ms", path.rtt_ms),
-                if sent {
-                    format!("{lost:.2} %")
-                } else {
-                    String::new()
+                match path.rtt_ms {
+                    Some(rtt) => format!("{rtt:.1} ms"),
+                    None => "no answer".to_owned(),
+                },
+                match path.rtt_ms {
+                    Some(_) if sent => format!("{lost:.2} %"),
+                    _ => String::new(),
                 },
             ]);
         }
@@ -416,8 +431,8 @@ pub(crate) mod tests {
             packets_sent: 1000,
             packets_lost: 3,
             packet_bytes: 1452,
-            rtt_ms: 20.25,
-            min_rtt_ms: 19.5,
+            rtt_ms: Some(20.25),
+            min_rtt_ms: Some(19.5),
         };
         Summary {
             direction,
@@ -545,6 +560,27 @@ pub(crate) mod tests {
         assert!(text.starts_with(r"Received exe.\u{202e}gpj,"), "{text}");
         let json = serde_json::to_value(&received).unwrap();
         assert_eq!(json["files"][0]["name"], "exe.\u{202e}gpj");
+    }
+
+    #[test]
+    fn a_path_that_carried_nothing_is_told() {
+        use manyway::PathState;
+        let stats = |id, received| PathStats {
+            rtt: Duration::from_millis(20),
+            min_rtt: Duration::from_millis(19),
+            bytes_sent: 2400,
+            packets_sent: 2,
+            bytes_received: received,
+            ..crate::meter::tests::path(id, PathState::Active, 0)
+        };
+        let mut sent = summary("sent");
+        sent.paths[0].relay = true;
+        sent.paths[1].carrier = "tcp";
+        sent.paths.push(PathRecord::of(&stats(1, 0)));
+        insta::assert_snapshot!("unused", sent.text());
+        let json = serde_json::to_value(&sent.paths[2]).unwrap();
+        assert!(json.get("rtt_ms").is_none() && json.get("min_rtt_ms").is_none());
+        assert_eq!(PathRecord::of(&stats(1, 1)).rtt_ms, Some(20.0));
     }
 
     #[test]
