@@ -6,12 +6,13 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use manyway::{Endpoint, Event, Ticket};
+use manyway::{Endpoint, Event, RelayAddress, Ticket};
 use manyway_units::format_duration;
 use manyway_wire::MAX_ADDRESSES;
 use tokio::time::{sleep, timeout};
 
 use crate::args::{NetworkArgs, TicketArgs};
+use crate::diagnosis::Diagnosis;
 use crate::door::Door;
 use crate::exit::{Interrupted, NeverCame, Stop, words};
 use crate::relays::{BackgroundTasks, OfferedCode, RelaySources};
@@ -27,12 +28,14 @@ const GUEST: Duration = Duration::from_secs(120);
 const NETWORK: Duration = Duration::from_secs(3);
 /// When one has come up, others often follow at once.
 const OTHERS: Duration = Duration::from_secs(1);
-const NO_NETWORK: &str = "This host has no network yet, so the ticket leads only to this host \
-    itself. manyway writes the ticket again when the network is up.";
+const NO_NETWORK: &str = "This host has no network yet, so no other host can reach it. manyway \
+    writes the ticket again when the network is up.";
+/// How long a relay may take to answer before the user is told.
+const RELAY: Duration = Duration::from_secs(5);
 
 /// Whether nobody else can reach its maker.
 fn leads_nowhere(ticket: &Ticket) -> bool {
-    ticket.relays.is_empty() && ticket.addresses.iter().all(|a| a.ip().is_loopback())
+    ticket.addresses.iter().all(|a| a.ip().is_loopback())
 }
 
 /// Returns once the endpoint has an address that others may reach.
@@ -76,6 +79,25 @@ async fn announce_again(
     std::future::pending().await
 }
 
+/// Says which of these relays don't answer, as nobody can reach this host through them. Without a
+/// network, that says nothing about a relay.
+async fn tell_of_silent_relays(
+    screen: Screen,
+    endpoint: Endpoint,
+    via: Vec<RelayAddress>,
+    follows_interfaces: bool,
+) -> Infallible {
+    if follows_interfaces {
+        until_online(&endpoint).await;
+    }
+    sleep(RELAY).await;
+    let silent = endpoint.silent_relays().into_iter();
+    for at in silent.filter(|at| via.iter().any(|relay| relay.address == *at)) {
+        screen.say(&Diagnosis::RelayDown(at).to_string());
+    }
+    std::future::pending().await
+}
+
 /// A command that waits.
 pub(crate) struct Listener<'a> {
     pub(crate) screen: &'a Screen,
@@ -109,8 +131,15 @@ impl Listener<'_> {
         if self.lends() {
             relays.lend(&mut ticket).await?;
         }
+        let watch = tell_of_silent_relays(
+            self.screen.clone(),
+            endpoint.clone(),
+            relays.via_addresses(),
+            self.follows_interfaces(),
+        );
         if self.code {
-            let tasks = relays.await_callers(endpoint, &ticket)?;
+            let mut tasks = relays.await_callers(endpoint, &ticket)?;
+            tasks.spawn(watch);
             let offered = relays.offer_code(&ticket, self.stop).await?;
             self.show(&offered);
             offered.used(self.stop).await?;
@@ -121,6 +150,7 @@ impl Listener<'_> {
         })?;
         self.reports.listening(&ticket, self.ticket);
         let mut tasks = relays.await_callers(endpoint, &ticket)?;
+        tasks.spawn(watch);
         if self.follows_interfaces() && leads_nowhere(&ticket) {
             self.screen.say(NO_NETWORK);
             tasks.spawn(announce_again(

@@ -208,9 +208,14 @@ impl RelaySources {
         &self.via
     }
 
+    /// The addresses of those of `--via`.
+    pub(crate) fn via_addresses(&self) -> Vec<RelayAddress> {
+        via::addresses(&self.via)
+    }
+
     /// The relays that a listener names in its ticket, as many as fit.
     pub(crate) async fn for_own_ticket(&mut self) -> anyhow::Result<Vec<RelayAddress>> {
-        let mut found = via::addresses(&self.via);
+        let mut found = self.via_addresses();
         let room = MAX_TICKET_RELAYS.saturating_sub(found.len());
         if let Some(registry) = self.registry.as_mut().filter(|_| room > 0) {
             let more = registry.for_own_ticket(room as u16).await;

@@ -11,7 +11,7 @@ use manyway::Ticket;
 use manyway_testbed::live;
 
 use crate::common::place::Place;
-use crate::common::{Finished, Running, eventually};
+use crate::common::{Finished, Running, eventually, secret};
 
 /// The client's host with three uplinks, a router, and the listener's host.
 ///
@@ -332,6 +332,7 @@ fn a_listener_without_a_network_says_so_and_writes_its_ticket_again() {
         return;
     }
     let hosts = Hosts::new("late");
+    let _relay = relay(&hosts);
     let ticket = || {
         let text = fs::read_to_string(hosts.place.path("late")).ok()?;
         text.trim().parse::<Ticket>().ok()
@@ -339,7 +340,10 @@ fn a_listener_without_a_network_says_so_and_writes_its_ticket_again() {
     hosts.inside(CLIENT, "ip link set eth0 down");
     hosts.inside(CLIENT, "ip link set wlan0 down");
     hosts.inside(CLIENT, "ip link set wlan1 down");
-    let mut listener = hosts.start(CLIENT, &["recv", "in", "--ticket-file", "late"]);
+    let mut listener = hosts.start(
+        CLIENT,
+        &["recv", "in", "--ticket-file", "late", "--via", "@relay"],
+    );
     let mut said = Said::by(&mut listener);
     said.wait_for("has no network yet");
     let first = ticket().unwrap();
@@ -360,6 +364,19 @@ fn a_listener_without_a_network_says_so_and_writes_its_ticket_again() {
     // It is good.
     let sender = hosts.start(LISTENER, &["send", "film.mkv", "--to", "@late"]);
     sender.finish().ok();
+    // The relay, too, has heard of the listener since then.
+    let mut relayed = second;
+    relayed.addresses = vec!["203.0.113.9:9".parse().unwrap()];
+    secret(&hosts.place.path("relayed"), &relayed.to_string());
+    let line = ["send", "photos", "--to", "@relayed"];
+    hosts.start(LISTENER, &line).finish().ok();
+    listener.interrupt();
+    listener.finish().ok();
+    let told = said
+        .lines
+        .iter()
+        .any(|line| line.contains("doesn't answer"));
+    assert!(!told, "{}", said.all);
 }
 
 /// The program's words, without round-trip times.

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::common::service::Relay;
+use crate::common::service::{Relay, Service};
 use crate::common::transfer::{Transfer, bytes};
 use crate::common::{Running, manyway};
 use manyway_wire::Ticket;
@@ -65,4 +65,21 @@ fn what_is_wrong_with_a_relay_is_said_without_its_text() {
         assert!(!ended.stderr.contains(&damaged[10..40]), "{}", ended.stderr);
     }
     drop(receiver);
+}
+
+/// Otherwise nobody learns of it before somebody has tried to reach the listener.
+#[test]
+fn a_listener_whose_relay_is_down_says_so_once() {
+    let transfer = Transfer::new(10);
+    let relays = ["a", "b"].map(|name| Relay::start(transfer.path(), name));
+    let texts = relays.each_ref().map(|relay| relay.text.clone());
+    let [down, _up] = relays;
+    down.end();
+    let common = ["recv", "in", "--path", "127.0.0.1"];
+    let via = ["--via", &texts[0], "--via", &texts[1]];
+    let mut listener = Service::start(transfer.path(), &[&common[..], &via].concat());
+    listener.hear("doesn't answer. Check that it runs");
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let said = listener.end();
+    assert_eq!(said.matches("doesn't answer").count(), 1, "{said}");
 }

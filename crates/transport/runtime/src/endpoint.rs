@@ -157,6 +157,12 @@ impl Endpoint {
         ticket.relays.extend(named);
     }
 
+    /// The relays of [`Endpoint::listen_at`] that haven't answered so far, each by one of its
+    /// addresses.
+    pub fn silent_relays(&self) -> Vec<SocketAddr> {
+        self.shared.look(|state| state.session.silent_relays())
+    }
+
     /// Asks these relays or registries repeatedly which address our datagrams come from, which also
     /// keeps a NAT's mapping alive.
     pub fn observe_at(&self, observers: &[RelayAddress]) {

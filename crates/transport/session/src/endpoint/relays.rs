@@ -1,6 +1,8 @@
 //! What the endpoint has to do with relays: it keeps in touch with those that listeners' peers
 //! name.
 
+use std::net::SocketAddr;
+
 use manyway_units::Time;
 use manyway_wire::relay::{RelayReply, is_relay_datagram};
 
@@ -75,6 +77,11 @@ impl Endpoint {
             let name = responder.secrets().relay_name(&relay.id);
             self.registrar.want(now, *relay, name.into(), &self.locals);
         }
+    }
+
+    /// The relays that our tickets name and that haven't answered, each by one of its addresses.
+    pub fn silent_relays(&self) -> Vec<SocketAddr> {
+        self.registrar.silent()
     }
 
     /// The peer of a connection names a relay: its consent is wanted.

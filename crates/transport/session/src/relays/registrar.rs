@@ -115,7 +115,9 @@ impl Registrar {
         locals: &BTreeMap<LocalId, Local>,
     ) -> Option<Fresh> {
         let ip = relay.address.ip();
-        let reachable = locals.values().any(|l| compatible(l.addr.ip(), ip));
+        // Those with a ticket look there for as long as they like: our network may come up later.
+        let waits = matches!(user, Registrant::Ticket(_));
+        let reachable = waits || locals.values().any(|l| compatible(l.addr.ip(), ip));
         let room = self.kept.contains_key(&relay) || self.kept.len() < MAX_KEPT;
         if !reachable || !room || !is_host(relay.address) {
             return None;
@@ -196,6 +198,21 @@ impl Registrar {
         seen.sort_unstable();
         seen.dedup();
         seen
+    }
+
+    /// The relays that tickets name and that haven't answered, each by one of its addresses.
+    pub(crate) fn silent(&self) -> Vec<SocketAddr> {
+        let in_ticket = |user: &Registrant| matches!(user, Registrant::Ticket(_));
+        let named = || {
+            let kept = self.kept.iter();
+            kept.filter(|(_, kept)| kept.users.iter().any(in_ticket))
+        };
+        let answered = named().filter(|(_, kept)| kept.consent.is_some());
+        let answered: BTreeSet<RelayId> = answered.map(|(relay, _)| relay.id).collect();
+        let silent = named().filter(|(relay, _)| !answered.contains(&relay.id));
+        let silent: BTreeMap<RelayId, SocketAddr> =
+            silent.map(|(relay, _)| (relay.id, relay.address)).collect();
+        silent.into_values().collect()
     }
 
     pub(crate) fn timeout(&self) -> Option<Time> {

@@ -231,6 +231,36 @@ fn a_relay_of_the_listeners_own_hears_its_name_and_is_never_given_up() {
     assert_eq!(kinds, expected);
 }
 
+#[test]
+fn a_relay_of_a_listener_without_a_network_is_greeted_when_there_is_one() {
+    let list = [local(0, "192.0.2.1:1")];
+    let (mut real, access) = relay(6);
+    let mut registrar = Registrar::new([6; 32]);
+    let name = manyway_wire::relay::ListenerName([9; 16]);
+    registrar.want(Time::ZERO, access.relay, name.into(), &locals(&[]));
+    let other = RelayAddress {
+        address: addr("[2001:db8::1]:443"),
+        ..access.relay
+    };
+    registrar.want(Time::ZERO, other, name.into(), &locals(&[]));
+    registrar.want(Time::ZERO, relay_at(7), user(1), &locals(&list));
+    assert_eq!(greetings(&mut registrar, &[], Time::ZERO + SECOND).len(), 0);
+    // One of the relay's addresses stands for it, and the peer's relay isn't the listener's.
+    assert_eq!(registrar.silent(), [other.address]);
+    let now = Time::ZERO + 60 * SECOND;
+    registrar.on_locals(now, &locals(&list));
+    let sent = greetings(&mut registrar, &list, now);
+    let to = |(_, datagram): &&(Time, Datagram)| datagram.remote == access.relay.address;
+    let (at, hello) = sent.iter().find(to).expect("a greeting");
+    let reply = answer(&mut real, *at, list[0].addr, &hello.data);
+    let Some(RelayReply::Consent(reply)) = reply else {
+        panic!("{reply:?}");
+    };
+    let from = (LocalId(0), access.relay.address);
+    registrar.on_reply(now, from, &reply).expect("its answer");
+    assert!(registrar.silent().is_empty());
+}
+
 /// A flood of spoofed HELLOs may use up a relay's answers to strangers for an hour.
 #[test]
 fn who_has_shown_its_address_goes_on_without_hello() {
