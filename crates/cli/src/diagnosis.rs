@@ -31,6 +31,8 @@ pub(crate) enum Diagnosis {
     HostGone(IpAddr),
     /// Somebody on the way rejects it.
     Rejected(SocketAddr),
+    /// Nobody listens at an address of another private network, which other hosts may have.
+    ClosedElsewhere(SocketAddr),
     /// The ticket has only addresses of another private network.
     Private(SocketAddr),
     /// Nothing came back.
@@ -98,14 +100,20 @@ impl fmt::Display for Diagnosis {
             Self::Here(problem) => write!(f, "{problem}"),
             Self::HostGone(ip) => write!(
                 f,
-                "no host in this network has the address {ip}. Check that the listener's host is \
-                 on, and use the listener's newest ticket."
+                "no host in this network has the address {ip}: the listener's host is off, or it \
+                 is in another network with the same addresses. Switch it on and use its newest \
+                 ticket, or use a relay (`--via` on both sides)."
             ),
             Self::Rejected(at) => write!(
                 f,
                 "a firewall or router rejects what this host sends to {at}. Open UDP and TCP port \
                  {} there, or use a relay (`--via` on both sides).",
                 at.port()
+            ),
+            Self::ClosedElsewhere(at) => write!(
+                f,
+                "nothing listens at {at}, or another host has this private address here. Start \
+                 the listener and use its newest ticket, or use a relay (`--via` on both sides)."
             ),
             Self::Private(at) => write!(
                 f,
@@ -268,7 +276,11 @@ fn silent(seen: &Unanswered) -> Option<Diagnosis> {
     let reachable = |at: &&SocketAddr| !is_elsewhere(seen, at.ip());
     match seen.addresses.iter().find(reachable) {
         Some(at) => Some(Diagnosis::Silent(*at)),
-        None => seen.addresses.first().map(|at| Diagnosis::Private(*at)),
+        // Who refuses is there, so the network isn't what's in the way.
+        None => match refusals(seen).next() {
+            Some(at) => Some(Diagnosis::ClosedElsewhere(at)),
+            None => seen.addresses.first().map(|at| Diagnosis::Private(*at)),
+        },
     }
 }
 

@@ -91,6 +91,10 @@ fn each_sentence() {
     say("private address", &|seen| {
         seen.addresses = vec![at("192.168.2.2:4433")];
     });
+    say("closed port at a private address", &|seen| {
+        seen.addresses = vec![at("192.168.2.2:4433")];
+        seen.tcp = vec![tcp("192.168.2.2:4433", false, TcpResult::Refused)];
+    });
     say("relay without access", &|seen| {
         seen.closed_relays = vec![at(RELAY)];
     });
