@@ -62,7 +62,11 @@ pub(crate) fn peers(screen: &Screen, args: &PeersArgs) -> anyhow::Result<()> {
 fn peer(text: &str) -> anyhow::Result<Peer> {
     if let Some(file) = text.strip_prefix('@') {
         let text = ticket::read_file(file.as_ref())?;
-        return Peer::parse(&text).map_err(|error| usage(format!("{file}: {error}")));
+        let peer = Peer::parse(&text).map_err(|error| usage(format!("{file}: {error}")))?;
+        if let Peer::Ticket(_) = peer {
+            ticket::warn_of_readers(file.as_ref());
+        }
+        return Ok(peer);
     }
     if Code::is_meant(text) {
         return Err(usage(

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use anyhow::Context;
@@ -44,8 +45,11 @@ pub(crate) fn read(text: &str) -> anyhow::Result<Invitation> {
     match text.strip_prefix('@') {
         Some(file) => {
             let text = read_file(Path::new(file));
-            text.and_then(|text| parse(&text).map_err(anyhow::Error::msg))
-                .with_context(|| format!("can't read a ticket from {file}"))
+            let found = text
+                .and_then(|text| parse(&text).map_err(anyhow::Error::msg))
+                .with_context(|| format!("can't read a ticket from {file}"))?;
+            warn_of_readers(Path::new(file));
+            Ok(found)
         }
         None if peers::is_name(text) => of_peer(text).map(Invitation::Ticket),
         None => parse(text).map_err(usage),
@@ -95,6 +99,15 @@ pub(crate) fn read_file(file: &Path) -> anyhow::Result<String> {
         .take(MAX_FILE)
         .read_to_string(&mut text)?;
     Ok(text)
+}
+
+/// Warns of a file with a secret that other users can read: who has made it with `>` doesn't know.
+pub(crate) fn warn_of_readers(file: &Path) {
+    let metadata = fs::metadata(file);
+    if metadata.is_ok_and(|found| found.is_file() && found.mode() & 0o044 != 0) {
+        let file = file.display();
+        tracing::warn!("other users can read {file}, which is a secret: run chmod 600 {file}");
+    }
 }
 
 /// The first word of a line that is a ticket.

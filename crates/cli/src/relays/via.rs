@@ -8,6 +8,7 @@ use manyway::relay::RelayTicket;
 use manyway::{RelayAccess, RelayAddress};
 
 use crate::exit::usage;
+use crate::ticket::warn_of_readers;
 
 /// Most bytes of a file that lists relays.
 const MAX_FILE: u64 = 1 << 20;
@@ -37,10 +38,13 @@ fn read_file(file: &Path) -> anyhow::Result<Vec<RelayTicket>> {
         .take(MAX_FILE)
         .read_to_string(&mut text)?;
     let lines = (1..).zip(text.lines().map(str::trim));
-    let relays = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-    relays
-        .map(|(n, line)| line.parse().with_context(|| format!("line {n}")))
-        .collect()
+    let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    let relays = lines.map(|(n, line)| line.parse().with_context(|| format!("line {n}")));
+    let relays: Vec<RelayTicket> = relays.collect::<Result<_, _>>()?;
+    if relays.iter().any(|relay| relay.access.is_some()) {
+        warn_of_readers(file);
+    }
+    Ok(relays)
 }
 
 /// The relays as the initiator uses them.

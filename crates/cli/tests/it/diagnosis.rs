@@ -216,7 +216,7 @@ fn relay(hosts: &Hosts) -> Running {
     let mut relay = hosts.start(LISTENER, &common);
     Said::by(&mut relay).wait_for(" listens on ");
     let invited = hosts.start(LISTENER, &[&common[..], &["--invite"]].concat());
-    fs::write(hosts.place.path("relay"), invited.finish().ok().stdout).unwrap();
+    secret(&hosts.place.path("relay"), &invited.finish().ok().stdout);
     relay
 }
 

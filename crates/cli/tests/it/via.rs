@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::common::service::{Relay, Service};
 use crate::common::transfer::{Transfer, bytes};
-use crate::common::{Running, manyway};
+use crate::common::{Running, manyway, secret};
 use manyway_wire::Ticket;
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ fn a_file_goes_over_the_direct_path_and_through_relays() {
     let transfer = Transfer::new(24 << 20);
     let relays = ["a", "b"].map(|name| Relay::start(transfer.path(), name));
     let list = format!("# two of them\n{}\n\n{}\n", relays[0].text, relays[1].text);
-    fs::write(transfer.path().join("relays"), list).unwrap();
+    secret(&transfer.path().join("relays"), &list);
     let receiver = transfer.receiver(&[]);
     let ticket = transfer.ticket();
     // Slow enough that the relays' paths are up long before the end.
@@ -82,4 +82,41 @@ fn a_listener_whose_relay_is_down_says_so_once() {
     std::thread::sleep(std::time::Duration::from_secs(1));
     let said = listener.end();
     assert_eq!(said.matches("doesn't answer").count(), 1, "{said}");
+}
+
+#[test]
+fn a_file_with_a_secret_that_others_can_read_is_told() {
+    use std::os::unix::fs::PermissionsExt;
+    let transfer = Transfer::new(10);
+    let relay = Relay::start(transfer.path(), "a");
+    let own: manyway_wire::relay::RelayTicket = relay.text.parse().unwrap();
+    let receiver = transfer.receiver(&[]);
+    transfer.ticket();
+    let without = own.without_access().to_string();
+    for (name, text) in [("relay", &relay.text), ("open-relay", &without)] {
+        fs::write(transfer.path().join(name), text).unwrap();
+    }
+    let mode = |name, mode| {
+        let file = transfer.path().join(name);
+        fs::set_permissions(file, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode("relay", 0o640);
+    mode("open-relay", 0o644);
+    mode("ticket", 0o604);
+    let doctor = |line: &[&str]| {
+        let common = ["doctor", "--path", "127.0.0.1"];
+        let command = manyway(transfer.path(), &[&common, line].concat()).spawn();
+        Running(command.unwrap()).finish().stderr
+    };
+    let said = doctor(&["@ticket", "--via", "@relay", "--via", "@open-relay"]);
+    for name in ["relay", "ticket"] {
+        let words = format!("can read {name}, which is a secret: run chmod 600 {name}\n");
+        assert_eq!(said.matches(&words).count(), 1, "{said}");
+    }
+    assert_eq!(said.matches("chmod").count(), 2, "{said}");
+    mode("relay", 0o600);
+    mode("ticket", 0o600);
+    let said = doctor(&["@ticket", "--via", "@relay"]);
+    assert!(!said.contains("chmod"), "{said}");
+    drop(receiver);
 }

@@ -8,7 +8,7 @@ use super::pages::top;
 use crate::common::{Running, manyway};
 
 /// Programs of the system.
-const SYSTEM: [&str; 19] = [
+const SYSTEM: [&str; 20] = [
     "apt",
     "chromium",
     "curl",
@@ -28,6 +28,7 @@ const SYSTEM: [&str; 19] = [
     "sysctl",
     "tar",
     "tshark",
+    "umask",
 ];
 
 /// What the pages show of a registry's key, and the length of one.
