@@ -106,6 +106,7 @@ impl Class {
             (cause.is::<NotCreated>(), Self::Disk),
             (cause.is::<Usage>(), Self::Usage),
             (cause.is::<Interrupted>(), Self::Interrupted),
+            (cause.is::<NobodyCame>(), Self::Interrupted),
             (cause.is::<QuotaUsed>(), Self::Interrupted),
             (cause.is::<TimedOut>(), Self::Timeout),
             (cause.is::<LeftOut>(), Self::Incomplete),
@@ -212,6 +213,18 @@ impl fmt::Display for Interrupted {
 }
 
 impl std::error::Error for Interrupted {}
+
+/// The user stopped the program before a transfer began.
+#[derive(Debug)]
+pub(crate) struct NobodyCame;
+
+impl fmt::Display for NobodyCame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("stopped before anybody came")
+    }
+}
+
+impl std::error::Error for NobodyCame {}
 
 /// Somebody has got the ticket for a code, and doesn't begin a transfer.
 #[derive(Debug)]
@@ -474,6 +487,7 @@ mod tests {
             (lost.into(), Class::Interrupted),
             (usage("x"), Class::Usage),
             (Interrupted.into(), Class::Interrupted),
+            (NobodyCame.into(), Class::Interrupted),
             (anyhow::anyhow!("x"), Class::Failed),
             (ConnectError::Closed.into(), Class::Unreachable),
             (SshFailed("x".to_owned()).into(), Class::Unreachable),

@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 use crate::args::{NetworkArgs, TicketArgs};
 use crate::diagnosis::Diagnosis;
 use crate::door::Door;
-use crate::exit::{Interrupted, NeverCame, Stop, words};
+use crate::exit::{Interrupted, NeverCame, NobodyCame, Stop, words};
 use crate::relays::{BackgroundTasks, OfferedCode, RelaySources};
 use crate::reports::Reports;
 use crate::screen::Screen;
@@ -215,7 +215,10 @@ impl Listener<'_> {
                 self.begun.set(true);
                 first
             }
-            () = self.stop.requested() => Err(Interrupted.into()),
+            () = self.stop.requested() => Err(match again {
+                true => Interrupted.into(),
+                false => NobodyCame.into(),
+            }),
             () = sleep(limit), if self.code => Err(NeverCame { limit, again }.into()),
         }
     }

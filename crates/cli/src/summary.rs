@@ -318,8 +318,12 @@ impl Summary {
                 },
             ]);
         }
+        let rate = match self.content {
+            0 => String::new(),
+            _ => format!(": {:.1}", Rate::from_bits_per_sec(self.goodput_bps)),
+        };
         let headline = format!(
-            "{} {}, {} in {}: {:.1}",
+            "{} {}, {} in {}{rate}",
             if sent { "Sent" } else { "Received" },
             match self.files.as_slice() {
                 [file] => printable(&file.name, MAX_NAME),
@@ -327,7 +331,6 @@ impl Summary {
             },
             ByteSize::new(self.content),
             format_duration(Duration::from_secs_f64(self.seconds)),
-            Rate::from_bits_per_sec(self.goodput_bps),
         );
         let there = ByteSize::new(self.kept.bytes);
         let kept = match (self.kept.files, self.kept.bytes) {
@@ -509,6 +512,15 @@ pub(crate) mod tests {
         already there: 500 kB
         holes: 1.5 MB
         ");
+    }
+
+    #[test]
+    fn nothing_has_no_rate() {
+        let mut sent = summary("sent");
+        (sent.content, sent.goodput_bps) = (0, 0.0);
+        sent.files.clear();
+        let text = sent.text();
+        assert_eq!(text.lines().next(), Some("Sent 0 files, 0 B in 1.5 s"));
     }
 
     #[test]

@@ -247,7 +247,7 @@ pub(crate) enum Command {
 /// What the program prints.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OutputArgs {
-    /// Print only errors, and the ticket unless `--ticket-file` is given
+    /// Print only errors, and the ticket or code of a listener
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
 

@@ -129,11 +129,11 @@ impl fmt::Display for Rules {
             (false, false) => {
                 write!(
                     f,
-                    "Who has the ticket can connect to {connect} and listen on {listen}"
+                    "Whoever has the ticket can connect to {connect} and listen on {listen}"
                 )
             }
-            (_, true) => write!(f, "Who has the ticket can connect to {connect}"),
-            (true, _) => write!(f, "Who has the ticket can listen on {listen}"),
+            (_, true) => write!(f, "Whoever has the ticket can connect to {connect}"),
+            (true, _) => write!(f, "Whoever has the ticket can listen on {listen}"),
         }
     }
 }
@@ -200,7 +200,7 @@ mod tests {
         assert!(!may("localhost:8081") && !may("192.0.2.1:8080"));
         assert_eq!(
             rules.to_string(),
-            "Who has the ticket can listen on localhost:8080, 0.0.0.0:*"
+            "Whoever has the ticket can listen on localhost:8080, 0.0.0.0:*"
         );
     }
 
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(first(&["*:22"]), None);
         assert_eq!(
             rules(&["localhost:22", "*:80"]).to_string(),
-            "Who has the ticket can connect to localhost:22, *:80 and listen on localhost:1"
+            "Whoever has the ticket can connect to localhost:22, *:80 and listen on localhost:1"
         );
     }
 }

@@ -8,7 +8,7 @@ use manyway_registry::client::{Hosted, redeem};
 use manyway_registry::{Code, RegistryUrl, Role};
 
 use super::{RelaySources, rng};
-use crate::exit::{Interrupted, Stop, usage};
+use crate::exit::{Interrupted, NobodyCame, Stop, usage};
 use crate::state::token;
 
 /// A code that waits for somebody to use it.
@@ -35,7 +35,7 @@ impl OfferedCode {
     pub(crate) async fn used(self, stop: &Stop) -> anyhow::Result<()> {
         tokio::select! {
             served = self.hosted.serve() => Ok(served?),
-            () = stop.requested() => Err(Interrupted.into()),
+            () = stop.requested() => Err(NobodyCame.into()),
         }
     }
 }

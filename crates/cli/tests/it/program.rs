@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use manyway_wire::Ticket;
 use serde_json::Value;
 
 use crate::common::place::Place;
@@ -153,6 +154,34 @@ fn a_stop_on_either_side_is_told_to_the_other_and_leaves_nothing_without_use() {
         assert!(told.stderr.contains("its user stopped it"), "{told:?}");
         assert_eq!(entries(), 0);
     }
+}
+
+#[test]
+fn a_listener_that_is_stopped_before_anybody_came_says_so() {
+    let place = Place::new();
+    for line in [&["recv", "in", "--once"][..], &["send", "film.mkv"]] {
+        fs::remove_file(place.path("ticket")).ok();
+        let listener = place.start(&[line, &["--ticket-file", "ticket"]].concat());
+        place.wait_for("ticket");
+        listener.interrupt();
+        let stopped = listener.finish();
+        assert_eq!(stopped.code, 5, "{stopped:?}");
+        let words = "manyway: stopped before anybody came\n";
+        assert!(stopped.stderr.ends_with(words), "{stopped:?}");
+    }
+}
+
+#[test]
+fn a_sender_that_is_offline_is_told_to_connect_its_host() {
+    let place = Place::new();
+    let receiver = place.start(&["recv", "in", "--once", "--ticket-file", "ticket"]);
+    let mut ticket: Ticket = place.wait_for("ticket").trim().parse().unwrap();
+    ticket.addresses = vec!["203.0.113.5:9".parse().unwrap()];
+    let offline = place.run(&["send", "film.mkv", "--to", &ticket.to_string()]);
+    assert_eq!(offline.code, 3, "{offline:?}");
+    let words = "only loopback is bound here; connect this host to a network, or name an interface";
+    assert!(offline.stderr.contains(words), "{offline:?}");
+    drop(receiver);
 }
 
 /// Whatever ends a transfer, the same again goes on where it was, even with another ticket.

@@ -178,8 +178,8 @@ pub enum CloseReason {
     },
     /// Nothing arrived for the idle timeout.
     #[error(
-        "the peer sent nothing for {seconds} s on any of {paths} path(s): check that it \
-         still runs and is reachable"
+        "the peer sent nothing for {seconds} s{}: check that it still runs and is reachable",
+        match paths { 0 | 1 => String::new(), _ => format!(" on any of {paths} paths") }
     )]
     TimedOut {
         /// The idle timeout, in seconds.
@@ -248,4 +248,16 @@ pub(crate) mod code {
     pub(crate) const CRYPTO: u64 = 2;
     /// The endpoint has too many connections, or too little memory for them.
     pub(crate) const OVERLOADED: u64 = 3;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_is_told_of_as_many_paths_as_there_were() {
+        let said = |paths| CloseReason::TimedOut { seconds: 30, paths }.to_string();
+        assert!(said(4).starts_with("the peer sent nothing for 30 s on any of 4 paths: check"));
+        assert!(said(1).starts_with("the peer sent nothing for 30 s: check"));
+    }
 }

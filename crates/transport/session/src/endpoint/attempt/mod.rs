@@ -386,7 +386,7 @@ impl Endpoint {
             "they are loopback addresses, so both sides must run on the same host, bound to \
              loopback"
         } else if self.locals.values().all(|l| loopback(&l.addr)) {
-            "only loopback is bound here; name an interface that leads to the network"
+            "only loopback is bound here; connect this host to a network, or name an interface"
         } else {
             "one side has only IPv4, the other only IPv6"
         }
