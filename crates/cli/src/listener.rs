@@ -79,8 +79,8 @@ async fn announce_again(
     std::future::pending().await
 }
 
-/// Says which of these relays don't answer, as nobody can reach this host through them. Without a
-/// network, that says nothing about a relay.
+/// Says which of these relays, which are reached over UDP alone, don't answer: nobody can reach
+/// this host through them. Without a network, that says nothing about a relay.
 async fn tell_of_silent_relays(
     screen: Screen,
     endpoint: Endpoint,
@@ -134,7 +134,7 @@ impl Listener<'_> {
         let watch = tell_of_silent_relays(
             self.screen.clone(),
             endpoint.clone(),
-            relays.via_addresses(),
+            relays.via_udp_alone(),
             self.follows_interfaces(),
         );
         if self.code {

@@ -208,14 +208,20 @@ impl RelaySources {
         &self.via
     }
 
-    /// The addresses of those of `--via`.
-    pub(crate) fn via_addresses(&self) -> Vec<RelayAddress> {
-        via::addresses(&self.via)
+    /// The addresses of those of `--via` that can be reached over UDP alone.
+    pub(crate) fn via_udp_alone(&self) -> Vec<RelayAddress> {
+        let takes_tcp = |relay: &&RelayTicket| match self.carrier {
+            Carriers::Udp => false,
+            Carriers::Tcp => true,
+            Carriers::Auto => relay.tcp,
+        };
+        let others = self.via.iter().filter(|relay| !takes_tcp(relay));
+        others.flat_map(RelayAddress::of).collect()
     }
 
     /// The relays that a listener names in its ticket, as many as fit.
     pub(crate) async fn for_own_ticket(&mut self) -> anyhow::Result<Vec<RelayAddress>> {
-        let mut found = self.via_addresses();
+        let mut found = via::addresses(&self.via);
         let room = MAX_TICKET_RELAYS.saturating_sub(found.len());
         if let Some(registry) = self.registry.as_mut().filter(|_| room > 0) {
             let more = registry.for_own_ticket(room as u16).await;

@@ -175,8 +175,8 @@ pub mod relay {
     };
 }
 
-/// Registries, for those who use them: relays with access, meetings of peers behind NAT, and one-time
-/// codes for tickets.
+/// Registries, for those who use them: relays with access, meetings of peers behind NAT, and
+/// one-time codes for tickets.
 #[cfg(feature = "registry")]
 pub mod registry {
     pub use manyway_registry::client::{

@@ -3,8 +3,8 @@
 //!
 //! `maximise Σ_s α_s U(y_s)` with `y = B x ≤ m`, `A x ≤ c`, `x ≥ 0`: NUM, problem (1) of Cao et
 //! al., with demands `m`; for [`Utility::Throughput`] the linear programme P of the overlay paper.
-//! An interior-point method of our own solves it, and `clarabel` the linear programmes of throughput
-//! and max-min. Our own [`Certificate`] judges what comes out.
+//! An interior-point method of our own solves it, and `clarabel` the linear programmes of
+//! throughput and max-min. Our own [`Certificate`] judges what comes out.
 //!
 //! ```
 //! use manyway_fluid::optimum::{self, Utility};
@@ -155,7 +155,7 @@ pub enum OptimumError {
     },
     /// More links share routes, directly or by way of others, than there is memory for.
     #[error(
-        "routes join too many of the {links} links: at most some 10000 links may all depend on each \
+        "routes join too many of the {links} links: at most some 10000 may all depend on each \
          other; leave out links that can't be bottlenecks"
     )]
     TooMeshed {
