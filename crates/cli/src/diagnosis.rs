@@ -276,7 +276,7 @@ fn silent(seen: &Unanswered) -> Option<Diagnosis> {
     let reachable = |at: &&SocketAddr| !is_elsewhere(seen, at.ip());
     match seen.addresses.iter().find(reachable) {
         Some(at) => Some(Diagnosis::Silent(*at)),
-        // Who refuses is there, so the network isn't what's in the way.
+        // Whoever refuses is there, so the network isn't what's in the way.
         None => match refusals(seen).next() {
             Some(at) => Some(Diagnosis::ClosedElsewhere(at)),
             None => seen.addresses.first().map(|at| Diagnosis::Private(*at)),

@@ -186,16 +186,9 @@ fn list(f: &mut fmt::Formatter<'_>, these: &Skipped, what: &str) -> fmt::Result 
 impl std::error::Error for LeftOut {}
 
 /// An error in the command line.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub(crate) struct Usage(String);
-
-impl fmt::Display for Usage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Usage {}
 
 /// An error that says how to correct the command line.
 pub(crate) fn usage(message: impl Into<String>) -> anyhow::Error {
@@ -203,28 +196,14 @@ pub(crate) fn usage(message: impl Into<String>) -> anyhow::Error {
 }
 
 /// The user stopped the program while a transfer was under way.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("stopped before the transfer was complete")]
 pub(crate) struct Interrupted;
 
-impl fmt::Display for Interrupted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("stopped before the transfer was complete")
-    }
-}
-
-impl std::error::Error for Interrupted {}
-
 /// The user stopped the program before a transfer began.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("stopped before anybody came")]
 pub(crate) struct NobodyCame;
-
-impl fmt::Display for NobodyCame {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("stopped before anybody came")
-    }
-}
-
-impl std::error::Error for NobodyCame {}
 
 /// Somebody has got the ticket for a code, and doesn't begin a transfer.
 #[derive(Debug)]

@@ -101,7 +101,7 @@ pub(crate) fn read_file(file: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Warns of a file with a secret that other users can read: who has made it with `>` doesn't know.
+/// Warns of a file with a secret that other users can read: whoever made it with `>` may not know.
 pub(crate) fn warn_of_readers(file: &Path) {
     let metadata = fs::metadata(file);
     if metadata.is_ok_and(|found| found.is_file() && found.mode() & 0o044 != 0) {

@@ -210,13 +210,7 @@ impl RelaySources {
 
     /// The addresses of those of `--via` that can be reached over UDP alone.
     pub(crate) fn via_udp_alone(&self) -> Vec<RelayAddress> {
-        let takes_tcp = |relay: &&RelayTicket| match self.carrier {
-            Carriers::Udp => false,
-            Carriers::Tcp => true,
-            Carriers::Auto => relay.tcp,
-        };
-        let others = self.via.iter().filter(|relay| !takes_tcp(relay));
-        others.flat_map(RelayAddress::of).collect()
+        via::udp_alone(&self.via, self.carrier)
     }
 
     /// The relays that a listener names in its ticket, as many as fit.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use manyway::relay::RelayTicket;
-use manyway::{RelayAccess, RelayAddress};
+use manyway::{Carriers, RelayAccess, RelayAddress};
 
 use crate::exit::usage;
 use crate::ticket::warn_of_readers;
@@ -69,4 +69,40 @@ pub(super) fn with_access(relays: &[RelayTicket]) -> anyhow::Result<Vec<RelayAcc
 /// The relays as a listener names them in its ticket.
 pub(super) fn addresses(relays: &[RelayTicket]) -> Vec<RelayAddress> {
     relays.iter().flat_map(RelayAddress::of).collect()
+}
+
+/// The addresses of those that a listener with this carrier reaches over UDP alone.
+pub(super) fn udp_alone(relays: &[RelayTicket], carrier: Carriers) -> Vec<RelayAddress> {
+    let takes_tcp = |relay: &&RelayTicket| match carrier {
+        Carriers::Udp => false,
+        Carriers::Tcp => true,
+        Carriers::Auto => relay.tcp,
+    };
+    let others = relays.iter().filter(|relay| !takes_tcp(relay));
+    others.flat_map(RelayAddress::of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use manyway::relay::RelayId;
+
+    use super::*;
+
+    #[test]
+    fn the_carrier_and_the_ticket_say_whether_udp_is_all_there_is() {
+        let relay = |port: u16, tcp| RelayTicket {
+            relay: RelayId([7; 32]),
+            addresses: vec![([192, 0, 2, 1], port).into()],
+            tcp,
+            access: None,
+        };
+        let relays = [relay(1, false), relay(2, true)];
+        let ports = |carrier| {
+            let alone = udp_alone(&relays, carrier).into_iter();
+            alone.map(|relay| relay.address.port()).collect::<Vec<_>>()
+        };
+        assert_eq!(ports(Carriers::Udp), [1, 2]);
+        assert_eq!(ports(Carriers::Auto), [1]);
+        assert_eq!(ports(Carriers::Tcp), [0; 0]);
+    }
 }
