@@ -1,13 +1,12 @@
 //! `manyway registry` and the relays that it lists, as their operators run them.
 
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::common::service::Service;
-use crate::common::{self, Running, manyway};
+use crate::common::{self, Running, manyway, skipped};
 use manyway_registry::client::Client;
 use manyway_registry::{RegistryUrl, Role, Token};
 use manyway_wire::relay::RelayTicket;
@@ -213,8 +212,7 @@ fn where_ipv6_is_off_ipv4_is_served_and_that_is_said() {
         .output()
         .is_ok_and(|made| made.status.success())
     {
-        let reason = b"skipped: it takes root and ip to make a host without IPv6\n";
-        std::io::stderr().write_all(reason).unwrap();
+        skipped("it takes root and ip to make a host without IPv6");
         return;
     }
     let dir = TempDir::new().unwrap();

@@ -1,7 +1,7 @@
 //! `manyway testbed` and `manyway run --level live`. Skipped without root.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -11,7 +11,7 @@ use manyway_testbed::live;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common::{self, Finished, Running, install};
+use crate::common::{self, Finished, Running, install, skipped};
 
 /// Only failing tests wait for it.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -53,8 +53,7 @@ fn root() -> bool {
         .status()
         .is_ok_and(|status| status.success());
     if !able {
-        let reason = b"skipped: it takes root and TUN devices to make live networks\n";
-        std::io::stderr().write_all(reason).unwrap();
+        skipped("it takes root and TUN devices to make live networks");
     }
     able
 }

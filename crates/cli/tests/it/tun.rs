@@ -15,7 +15,7 @@ use manyway_testbed::live::{self, Emulator, End};
 use manyway_units::Rate;
 
 use crate::common::place::Place;
-use crate::common::{Running, eventually};
+use crate::common::{Running, eventually, skipped};
 
 /// What one link carries, in bits per second.
 const LINK: f64 = 20e6;
@@ -36,8 +36,7 @@ fn succeeds(command: &str) -> bool {
 fn able() -> bool {
     let able = succeeds("unshare --net test -e /dev/net/tun") && succeeds("ip -V");
     if !able {
-        let reason = b"skipped: it takes root, ip and TUN devices to make hosts\n";
-        std::io::stderr().write_all(reason).unwrap();
+        skipped("it takes root, ip and TUN devices to make hosts");
     }
     able
 }

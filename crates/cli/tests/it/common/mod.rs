@@ -7,7 +7,7 @@ pub(crate) mod relay;
 pub(crate) mod service;
 pub(crate) mod transfer;
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::{JoinHandle, sleep, spawn};
@@ -126,6 +126,14 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
         assert!(started.elapsed() < PATIENCE, "{what} never came");
         sleep(Duration::from_millis(10));
     }
+}
+
+/// Says that a test doesn't run here; an error where `.ci/run` has seen that it can.
+pub(crate) fn skipped(why: &str) {
+    assert!(std::env::var_os("MANYWAY_REQUIRE_ROOT").is_none(), "{why}");
+    // Not by `eprintln`, which a test that passes doesn't show.
+    let line = format!("skipped: {why}\n");
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
 /// Writes a file that is its owner's alone.
