@@ -15,6 +15,8 @@ pub(crate) enum Diagnosis {
     ThisHostOnly,
     /// Nobody listens there.
     PortClosed(SocketAddr),
+    /// Nobody takes TCP connections there, and this side uses no UDP.
+    NoTcp(SocketAddr),
     /// The ticket's relay isn't among this side's.
     NoRelayAccess(SocketAddr),
     /// The relay doesn't take this side's voucher.
@@ -61,9 +63,8 @@ impl fmt::Display for Diagnosis {
         match self {
             Self::OtherTicket(at) => write!(
                 f,
-                "{at} is reachable, but doesn't answer to this ticket: it is an old one, or the \
-                 two sides run different releases. Use the listener's newest ticket, and the same \
-                 release on both hosts."
+                "{at} is reachable, but doesn't answer to this ticket, which is probably an old \
+                 one. Use the listener's newest ticket."
             ),
             Self::ThisHostOnly => f.write_str(
                 "the ticket leads only to the host that made it, which had no network at that \
@@ -72,6 +73,11 @@ impl fmt::Display for Diagnosis {
             Self::PortClosed(at) => write!(
                 f,
                 "nothing listens at {at}. Start the listener, and use its newest ticket."
+            ),
+            Self::NoTcp(at) => write!(
+                f,
+                "nothing takes TCP connections at {at}, and `--carrier tcp` uses nothing else. \
+                 Start the listener without `--carrier udp`, and use its newest ticket."
             ),
             Self::NoRelayAccess(at) => write!(
                 f,
@@ -169,7 +175,11 @@ fn this_host_only(seen: &Unanswered) -> Option<Diagnosis> {
 fn port_closed(seen: &Unanswered) -> Option<Diagnosis> {
     // Another host of our own network may have a private address of the listener's.
     let mut sure = refusals(seen).filter(|at| !is_elsewhere(seen, at.ip()));
-    sure.next().map(Diagnosis::PortClosed)
+    let at = sure.next()?;
+    Some(match seen.udp {
+        true => Diagnosis::PortClosed(at),
+        false => Diagnosis::NoTcp(at),
+    })
 }
 
 fn refusals(seen: &Unanswered) -> impl Iterator<Item = SocketAddr> {

@@ -20,6 +20,7 @@ fn seen(addresses: &[&str]) -> Unanswered {
         problems: no_route.collect(),
         addresses,
         locals: locals.to_vec(),
+        udp: true,
         ..Unanswered::default()
     }
 }
@@ -65,7 +66,7 @@ fn each_sentence() {
         change(&mut observed);
         said += &format!("{what}:\n  {}\n", NoAnswer(Diagnosis::of(&observed)));
     };
-    say("wrong ticket or other release", &|seen| {
+    say("wrong ticket", &|seen| {
         seen.tcp = vec![tcp(LISTENER, false, TcpResult::Connected)];
     });
     say("listener without a network", &|seen| {
@@ -76,6 +77,11 @@ fn each_sentence() {
         seen.problems.push(on_first(ProblemKind::Refused));
     });
     say("closed port over TCP", &|seen| {
+        seen.tcp = vec![tcp(LISTENER, false, TcpResult::Refused)];
+    });
+    say("no TCP there, and no UDP here", &|seen| {
+        seen.udp = false;
+        seen.problems.clear();
         seen.tcp = vec![tcp(LISTENER, false, TcpResult::Refused)];
     });
     say("default-deny firewall", &|seen| {

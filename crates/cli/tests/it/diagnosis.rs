@@ -2,16 +2,20 @@
 //! without root.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, UdpSocket};
+use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
 use std::process::{ChildStderr, Command, Stdio};
 use std::sync::mpsc;
+use std::thread::spawn;
 
+use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
+use aws_lc_rs::hmac::{self, HMAC_SHA256};
 use manyway::Ticket;
 use manyway_testbed::live;
+use manyway_wire::{AnyInit, MAC1_LEN, MAC2_LEN, OtherVersion};
 
 use crate::common::place::Place;
-use crate::common::{Finished, Running, eventually, secret};
+use crate::common::{Finished, Running, eventually, secret, skipped};
 
 /// The client's host with three uplinks, a router, and the listener's host.
 ///
@@ -42,8 +46,7 @@ fn succeeds(command: &str) -> bool {
 fn able() -> bool {
     let able = succeeds("unshare --net nft add table ip any") && succeeds("ip -V");
     if !able {
-        let reason = b"skipped: it takes root, ip and nft to make hosts with firewalls\n";
-        std::io::stderr().write_all(reason).unwrap();
+        skipped("it takes root, ip and nft to make hosts with firewalls");
     }
     able
 }
@@ -220,6 +223,24 @@ fn relay(hosts: &Hosts) -> Running {
     relay
 }
 
+/// Answers an INIT as a listener of this version of the protocol would (`docs/protocol.md`).
+fn answer_as(socket: &UdpSocket, ticket: &Ticket, version: u8) {
+    let mut init = [0; 1500];
+    let (len, initiator) = socket.recv_from(&mut init).unwrap();
+    let mac1 = &init[len - MAC2_LEN - MAC1_LEN..len - MAC2_LEN];
+    let secret = Salt::none(HKDF_SHA256).extract(&ticket.secret);
+    let key = secret.expand(&[b"manyway mac1"], HMAC_SHA256).unwrap();
+    let answer = OtherVersion {
+        version,
+        receiver_cid: AnyInit::decode(&init[..len]).unwrap().sender_cid,
+    };
+    let sign = |bytes: &[u8]| {
+        let code = hmac::sign(&key.into(), &[bytes, mac1].concat());
+        *code.as_ref().first_chunk().unwrap()
+    };
+    socket.send_to(&answer.seal(sign), initiator).unwrap();
+}
+
 #[test]
 fn each_failure_has_its_sentence() {
     if !able() {
@@ -253,14 +274,15 @@ fn each_failure_has_its_sentence() {
     fs::write(hosts.place.path("ticket-4004"), old).unwrap();
     failures.push(("old ticket", hosts.send("4004", &[])));
 
-    // A listener of another release takes the connection and ignores what it can't read.
     end(hosts.listen("4005", &[]));
-    let other = live::inside(&hosts.names[LISTENER], || {
-        let at = "203.0.113.5:4005";
-        UdpSocket::bind(at).and_then(|udp| Ok((udp, TcpListener::bind(at)?)))
+    let ticket = fs::read_to_string(hosts.place.path("ticket-4005")).unwrap();
+    let ticket: Ticket = ticket.trim().parse().unwrap();
+    let newer = live::inside(&hosts.names[LISTENER], || {
+        UdpSocket::bind("203.0.113.5:4005")
     });
-    let _other = other.unwrap();
-    failures.push(("other release", hosts.send("4005", &[])));
+    let newer = newer.unwrap();
+    let newer = spawn(move || answer_as(&newer, &ticket, 200));
+    failures.push(("newer release", hosts.send("4005", &["--carrier", "udp"])));
 
     let _behind_nat = hosts.listen("4006", &["--path", "192.168.77.2"]);
     failures.push(("private address behind NAT", hosts.send("4006", &[])));
@@ -290,6 +312,7 @@ fn each_failure_has_its_sentence() {
     for failure in failures {
         note(failure);
     }
+    newer.join().unwrap();
     // It has to be there until the others have ended.
     let _down = hosts.listen("4009", &via);
     end(first_relay);

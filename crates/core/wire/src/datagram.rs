@@ -26,6 +26,8 @@ pub enum DatagramType {
     Reply = 0x02,
     /// The listener's answer under load: [`Cookie`](crate::Cookie).
     Cookie = 0x03,
+    /// The listener's answer to another version: [`OtherVersion`](crate::OtherVersion).
+    OtherVersion = 0x05,
     /// A sealed packet: [`DataHeader`], ciphertext, tag.
     Data = 0x10,
 }
@@ -37,6 +39,7 @@ impl DatagramType {
             0x01 => Some(Self::Init),
             0x02 => Some(Self::Reply),
             0x03 => Some(Self::Cookie),
+            0x05 => Some(Self::OtherVersion),
             0x10 => Some(Self::Data),
             _ => None,
         }
@@ -51,6 +54,7 @@ impl DatagramType {
             Self::Init => "an INIT",
             Self::Reply => "a REPLY",
             Self::Cookie => "a COOKIE",
+            Self::OtherVersion => "a VERSION",
             Self::Data => "a DATA packet",
         };
         Err(DecodeError::WrongType { expected, found })
@@ -170,6 +174,7 @@ mod tests {
             DatagramType::Init,
             DatagramType::Reply,
             DatagramType::Cookie,
+            DatagramType::OtherVersion,
             DatagramType::Data,
         ] {
             assert_eq!(DatagramType::of(&[kind as u8, 0]), Some(kind));

@@ -7,8 +7,8 @@ use crate::relay::{
     StreamReply, StreamRequest, Voucher, stream_reply_len, stream_request_len,
 };
 use crate::{
-    AckInfo, Cookie, DataHeader, Frame, Frames, Init, PeerId, RecordReader, Reply, Ticket,
-    TransportParameters, encode_ack, record_header,
+    AckInfo, AnyInit, Cookie, DataHeader, DecodeError, Frame, Frames, Init, OtherVersion, PeerId,
+    RecordReader, Reply, Ticket, TransportParameters, encode_ack, record_header,
 };
 
 /// Frames of a payload.
@@ -105,6 +105,25 @@ pub fn cookie(bytes: &[u8]) {
             *cookie.mac1
         });
         assert_eq!(again, bytes);
+    }
+}
+
+/// A VERSION, or the INIT that it answers.
+pub fn other_version(bytes: &[u8]) {
+    if let Ok(answer) = OtherVersion::decode(bytes) {
+        let again = answer.seal(|authenticated| {
+            assert_eq!(authenticated, answer.authenticated);
+            *answer.mac1
+        });
+        assert_eq!(again, bytes);
+    }
+    // Whoever can't be read but is of another version is told ours.
+    let unsupported = DecodeError::UnsupportedVersion { found: 0 };
+    if let Err(error) = Init::decode(bytes)
+        && std::mem::discriminant(&error) == std::mem::discriminant(&unsupported)
+        && bytes.len() == crate::INIT_LEN
+    {
+        assert!(AnyInit::decode(bytes).is_ok());
     }
 }
 

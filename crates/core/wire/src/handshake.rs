@@ -263,7 +263,7 @@ fn noise<'a>(reader: &mut Reader<'a>, what: &'static str) -> Result<&'a [u8], De
     reader.take(usize::from(len), what)
 }
 
-fn split_mac1<'a>(
+pub(crate) fn split_mac1<'a>(
     datagram: &'a [u8],
     what: &'static str,
 ) -> Result<(&'a [u8], &'a [u8; MAC1_LEN]), DecodeError> {
@@ -277,7 +277,10 @@ fn put_noise(datagram: &mut Vec<u8>, noise: &[u8]) {
     datagram.extend_from_slice(noise);
 }
 
-fn append_mac1(mut datagram: Vec<u8>, sign: impl FnOnce(&[u8]) -> [u8; MAC1_LEN]) -> Vec<u8> {
+pub(crate) fn append_mac1(
+    mut datagram: Vec<u8>,
+    sign: impl FnOnce(&[u8]) -> [u8; MAC1_LEN],
+) -> Vec<u8> {
     let mac1 = sign(&datagram);
     datagram.extend_from_slice(&mac1);
     datagram

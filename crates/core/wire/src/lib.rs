@@ -28,6 +28,7 @@ mod frame;
 pub mod fuzzing;
 mod handshake;
 mod id;
+mod other_version;
 mod params;
 mod peer;
 mod reader;
@@ -54,6 +55,7 @@ pub use handshake::{
     MAX_INIT_NOISE, MAX_REPLY_LEN, MAX_REPLY_NOISE, Reply, Signed,
 };
 pub use id::{CID_LEN, ConnectionId, PathId, StreamId, StreamKind, TICKET_ID_LEN};
+pub use other_version::{AnyInit, OTHER_VERSION_LEN, OtherVersion};
 pub use params::TransportParameters;
 pub use peer::PeerId;
 pub use record::{MAX_RECORD, RECORD_HEADER_LEN, RecordError, RecordReader, record_header};

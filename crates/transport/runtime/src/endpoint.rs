@@ -326,6 +326,7 @@ impl Endpoint {
                 let closed = ticket.relays.iter().filter(|(_, id)| !has_access(*id));
                 Err(ConnectError::TimedOut(Box::new(Unanswered {
                     addresses: ticket.addresses.clone(),
+                    udp: self.shared.tcp.carriers != Carriers::Tcp,
                     locals: self.locals().iter().map(|(_, addr)| addr.ip()).collect(),
                     problems,
                     tcp: self.shared.look(|state| state.tcp_outcomes(handle)),

@@ -119,6 +119,7 @@ impl From<ConnectionLost> for io::Error {
                 io::ErrorKind::TimedOut
             }
             CloseReason::Protocol(_) | CloseReason::Crypto(_) => io::ErrorKind::InvalidData,
+            CloseReason::OtherVersion { .. } => io::ErrorKind::Unsupported,
             CloseReason::Overloaded(_) => io::ErrorKind::OutOfMemory,
         };
         io::Error::new(kind, lost)

@@ -15,6 +15,8 @@ pub struct Unanswered {
     pub addresses: Vec<SocketAddr>,
     /// The local addresses with a socket.
     pub locals: Vec<IpAddr>,
+    /// Whether this side uses UDP.
+    pub udp: bool,
     /// What is known to stand in the way of UDP, for pairs of these.
     pub problems: Vec<PathProblem>,
     /// What came of TCP connections, if any were tried.

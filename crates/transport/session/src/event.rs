@@ -198,6 +198,18 @@ pub enum CloseReason {
         /// What the ticket's relays said, as far as this side has access to them.
         relays: Vec<RelayContact>,
     },
+    /// The listener speaks another version of the session protocol.
+    #[error(
+        "the other side speaks version {theirs} of the protocol, and this side version {ours}: \
+         update manyway on {} host",
+        if theirs > ours { "this" } else { "the other" }
+    )]
+    OtherVersion {
+        /// This side's version.
+        ours: u8,
+        /// The listener's version.
+        theirs: u8,
+    },
     /// The peer broke the protocol.
     #[error("the peer broke the protocol: {0}")]
     Protocol(String),

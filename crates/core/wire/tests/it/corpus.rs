@@ -13,18 +13,19 @@ use manyway_wire::relay::{
 };
 use manyway_wire::{
     AckInfo, ConnectionId, Cookie, DataHeader, EcnCounts, Frame, INIT_LEN, Init, LentAccess,
-    LentRegistry, MAC1_LEN, MAC2_LEN, PathId, PeerId, Reply, StreamId, StreamKind, TAG_LEN, Ticket,
-    TransportParameters, encode_ack, fuzzing, record_header, varint,
+    LentRegistry, MAC1_LEN, MAC2_LEN, OtherVersion, PathId, PeerId, Reply, StreamId, StreamKind,
+    TAG_LEN, Ticket, TransportParameters, encode_ack, fuzzing, record_header, varint,
 };
 
 type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 15] = [
+const TARGETS: [(&str, Target); 16] = [
     ("frames", fuzzing::frames),
     ("data_header", fuzzing::data_header),
     ("init", fuzzing::init),
     ("reply", fuzzing::reply),
     ("cookie", fuzzing::cookie),
+    ("other_version", fuzzing::other_version),
     ("params", fuzzing::params),
     ("ticket", fuzzing::ticket),
     ("peer_id", fuzzing::peer_id),
@@ -286,8 +287,17 @@ fn datagrams() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         masked: [6; 16],
     }
     .seal(mac1);
+    let answer = OtherVersion {
+        version: 9,
+        receiver_cid: cid,
+    }
+    .seal(mac1);
+    let mut asked = init.clone();
+    asked[1] = 9;
     vec![
         ("cookie", "cookie", cookie),
+        ("other_version", "answer", answer),
+        ("other_version", "asked", asked),
         ("data_header", "packet", packet),
         ("init", "init", init),
         ("reply", "reply", reply),

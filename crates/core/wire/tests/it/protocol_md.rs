@@ -6,7 +6,8 @@ use manyway_wire::relay::{Consent, ForwardHeader, RelayId};
 use manyway_wire::{
     AckInfo, COOKIE_LEN, ConnectionId, DATA_HEADER_LEN, DecodeError, EcnCounts, Frame, INIT_LEN,
     MAC2_LEN, MAX_ADDRESSES, MAX_INIT_NOISE, MAX_REASON_LEN, MAX_RECORD, MAX_RELAYS, MAX_REPLY_LEN,
-    MAX_REPLY_NOISE, MIN_DATA_LEN, PathId, StreamId, TransportParameters, VERSION, encode_ack,
+    MAX_REPLY_NOISE, MIN_DATA_LEN, OTHER_VERSION_LEN, PathId, StreamId, TransportParameters,
+    VERSION, encode_ack,
 };
 
 fn document() -> String {
@@ -174,6 +175,7 @@ fn sizes() {
         format!("| {MAX_INIT_NOISE} − noise_len |"),
         format!("at most {MAX_REPLY_NOISE} |"),
         format!("Always exactly {COOKIE_LEN} bytes."),
+        format!("Always exactly {OTHER_VERSION_LEN} bytes."),
         format!("| mac2 | {MAC2_LEN} |"),
         format!("The first {DATA_HEADER_LEN} bytes are the header"),
         format!("The shortest DATA packet has {MIN_DATA_LEN} bytes"),

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use manyway_units::Time;
-use manyway_wire::{DataHeader, Init};
+use manyway_wire::{AnyInit, DataHeader};
 use rand::RngExt;
 
 use super::accounts::Admission;
@@ -163,7 +163,7 @@ impl Endpoint {
     }
 
     pub(super) fn on_init(&mut self, now: Time, incoming: Incoming<'_>) {
-        let Ok(init) = Init::decode(incoming.data) else {
+        let Ok(init) = AnyInit::decode(incoming.data) else {
             return;
         };
         let cid = self.new_cid();
@@ -187,6 +187,10 @@ impl Endpoint {
             }
             Outcome::Cookie { datagram } => {
                 self.enqueue(incoming.local, incoming.remote, datagram);
+            }
+            Outcome::OtherVersion { datagram, theirs } => {
+                tracing::debug!(%remote, version = theirs, "INIT of another version");
+                self.enqueue(local, remote, datagram);
             }
             Outcome::Ignored(reason) => {
                 tracing::debug!(remote = %incoming.remote, %reason, "INIT ignored")

@@ -267,6 +267,7 @@ impl Endpoint {
             Some(DatagramType::Init) => self.on_init(now, incoming),
             Some(DatagramType::Reply) => self.on_reply(now, incoming),
             Some(DatagramType::Cookie) => self.on_cookie(now, incoming),
+            Some(DatagramType::OtherVersion) => self.on_other_version(&incoming),
             None => self.on_relay_datagram(now, &incoming),
         }
     }

@@ -3,7 +3,7 @@ use std::fmt;
 use bytes::Bytes;
 use manyway_wire::{
     COOKIE_VALUE_LEN, ConnectionId, Cookie, DecodeError, INIT_LEN, Init, MAC1_LEN, MAC2_LEN,
-    PeerId, Reply, Ticket, TransportParameters,
+    OtherVersion, PeerId, Reply, Ticket, TransportParameters, VERSION,
 };
 use rand::CryptoRng;
 use snow::HandshakeState;
@@ -41,6 +41,9 @@ pub enum HandshakeError {
          address, or the ticket was altered; ask for a new ticket"
     )]
     NotTheListener,
+    /// The listener says that it speaks another version, and names ours.
+    #[error("the listener refuses our version of the protocol, and speaks the same")]
+    SameVersion,
     /// A reply was accepted before; this one is a copy.
     #[error("the handshake is already complete")]
     AlreadyComplete,
@@ -182,8 +185,34 @@ impl Initiator {
         if cookie.receiver_cid != self.local_cid {
             return Err(HandshakeError::OtherAttempt);
         }
-        let mac1 = &self.datagram[INIT_LEN - MAC2_LEN - MAC1_LEN..INIT_LEN - MAC2_LEN];
-        cookie::open(&self.mac1, &cookie, mac1).ok_or(HandshakeError::BadMac)
+        cookie::open(&self.mac1, &cookie, self.init_mac1()).ok_or(HandshakeError::BadMac)
+    }
+
+    /// Takes a datagram that may be the answer of a listener that speaks another version of the
+    /// protocol: which one. It ends the attempt.
+    ///
+    /// # Errors
+    /// None of them is [fatal](HandshakeError::is_fatal): drop the datagram and go on waiting.
+    pub fn on_other_version(&self, datagram: &[u8]) -> Result<u8, HandshakeError> {
+        if self.state.is_none() {
+            return Err(HandshakeError::AlreadyComplete);
+        }
+        let answer = OtherVersion::decode(datagram).map_err(HandshakeError::Malformed)?;
+        if answer.receiver_cid != self.local_cid {
+            return Err(HandshakeError::OtherAttempt);
+        }
+        let signed = [answer.authenticated, self.init_mac1()].concat();
+        if !self.mac1.verify(&signed, answer.mac1) {
+            return Err(HandshakeError::BadMac);
+        }
+        match answer.version {
+            VERSION => Err(HandshakeError::SameVersion),
+            other => Ok(other),
+        }
+    }
+
+    fn init_mac1(&self) -> &[u8] {
+        &self.datagram[INIT_LEN - MAC2_LEN - MAC1_LEN..INIT_LEN - MAC2_LEN]
     }
 
     /// Takes a datagram that may be the listener's REPLY.

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use manyway_units::Time;
 use manyway_wire::relay::Grant;
 use manyway_wire::{
-    ConnectionId, DataHeader, DecodeError, Init, MAC2_LEN, PeerId, Reply, Signed,
-    TransportParameters, expand_pn,
+    AnyInit, ConnectionId, DataHeader, DecodeError, Init, MAC2_LEN, OtherVersion, PeerId, Reply,
+    Signed, TICKET_ID_LEN, TransportParameters, VERSION, expand_pn,
 };
 use rand::rngs::ChaCha20Rng;
 use rand::{Rng, SeedableRng};
@@ -76,6 +76,14 @@ pub enum Outcome {
     Cookie {
         /// The COOKIE.
         datagram: Bytes,
+    },
+    /// Send this to where the INIT came from: its sender has the ticket, and speaks another version
+    /// of the protocol.
+    OtherVersion {
+        /// The VERSION, which is shorter than a COOKIE.
+        datagram: Bytes,
+        /// The sender's version.
+        theirs: u8,
     },
     /// Send nothing.
     Ignored(Ignored),
@@ -362,13 +370,12 @@ impl Responder {
         datagram: &[u8],
         make_params: impl FnOnce() -> TransportParameters,
     ) -> Result<Outcome, Ignored> {
-        let init = Init::decode(datagram).map_err(Ignored::Malformed)?;
-        if init.ticket_id != self.config.secrets.ticket_id() {
-            return Err(Ignored::OtherTicket(init.ticket_id));
-        }
-        if !self.mac1.verify(init.authenticated, init.mac1) {
-            return Err(Ignored::BadMac);
-        }
+        let init = match Init::decode(datagram) {
+            Ok(init) => init,
+            Err(DecodeError::UnsupportedVersion { .. }) => return self.other_version(datagram),
+            Err(error) => return Err(Ignored::Malformed(error)),
+        };
+        self.check_sender(init.ticket_id, init.authenticated, init.mac1)?;
         let ephemeral = *init.noise.first_chunk().ok_or(self.does_not_decrypt())?;
         if let Some(copy) = self.cached(&ephemeral, init.noise)? {
             self.stats.copies += 1;
@@ -401,6 +408,38 @@ impl Responder {
             datagram,
             cid,
             fresh: true,
+        })
+    }
+
+    /// Only who holds the ticket gets any answer.
+    fn check_sender(
+        &self,
+        ticket_id: [u8; TICKET_ID_LEN],
+        authenticated: &[u8],
+        mac1: &[u8],
+    ) -> Result<(), Ignored> {
+        if ticket_id != self.config.secrets.ticket_id() {
+            return Err(Ignored::OtherTicket(ticket_id));
+        }
+        match self.mac1.verify(authenticated, mac1) {
+            true => Ok(()),
+            false => Err(Ignored::BadMac),
+        }
+    }
+
+    /// Nothing is kept for it, and it is a fraction of the INIT's size: like a COOKIE, it needs no
+    /// limit of its own.
+    fn other_version(&self, datagram: &[u8]) -> Result<Outcome, Ignored> {
+        let init = AnyInit::decode(datagram).map_err(Ignored::Malformed)?;
+        self.check_sender(init.ticket_id, init.authenticated, init.mac1)?;
+        let answer = OtherVersion {
+            version: VERSION,
+            receiver_cid: init.sender_cid,
+        };
+        let sign = |answer: &[u8]| self.mac1.sign(&[answer, init.mac1].concat());
+        Ok(Outcome::OtherVersion {
+            datagram: answer.seal(sign).into(),
+            theirs: init.version,
         })
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use manyway_units::{Backoff, Time};
-use manyway_wire::{COOKIE_VALUE_LEN, ConnectionId, Cookie, Reply, Ticket};
+use manyway_wire::{COOKIE_VALUE_LEN, ConnectionId, Cookie, OtherVersion, Reply, Ticket, VERSION};
 use rand::RngExt;
 
 use crate::connection::{Connection, RelayHeader, Start};
@@ -134,9 +134,7 @@ impl Attempt {
         if reply.receiver_cid != self.cid {
             return self.relayed.as_mut()?.on_reply(now, incoming, reply);
         }
-        let mut pairs = self.pairs.iter();
-        let pair = pairs
-            .find(|p| p.local == incoming.local && p.remote == incoming.remote && p.sent > 0)?;
+        let pair = asked(&mut self.pairs, incoming)?;
         // With several copies under way it can't be told which one was answered.
         let rtt = (pair.sent == 1).then(|| now.since(pair.first_sent));
         Some(Answered {
@@ -145,6 +143,12 @@ impl Attempt {
             relay: None,
         })
     }
+}
+
+/// The pair of addresses on which this may be an answer.
+fn asked<'a>(pairs: &'a mut [Pair], incoming: &Incoming<'_>) -> Option<&'a mut Pair> {
+    let mut pairs = pairs.iter_mut();
+    pairs.find(|p| p.local == incoming.local && p.remote == incoming.remote && p.sent > 0)
 }
 
 impl Pair {
@@ -268,11 +272,9 @@ impl Endpoint {
         let Some(attempt) = self.attempts.get_mut(&handle) else {
             return;
         };
-        let pair = attempt
-            .pairs
-            .iter_mut()
-            .find(|p| p.local == incoming.local && p.remote == incoming.remote && p.sent > 0);
-        let Some(pair) = pair else { return };
+        let Some(pair) = asked(&mut attempt.pairs, &incoming) else {
+            return;
+        };
         let value = match attempt.initiator.on_cookie(incoming.data) {
             Ok(value) => value,
             Err(error) => {
@@ -292,6 +294,29 @@ impl Endpoint {
             pair.sent = 0;
         }
         self.drive_attempt(now, handle);
+    }
+
+    /// The listener speaks another version: it is no use to go on.
+    pub(super) fn on_other_version(&mut self, incoming: &Incoming<'_>) {
+        let Ok(answer) = OtherVersion::decode(incoming.data) else {
+            return;
+        };
+        let Some(&Owner::Attempt(handle)) = self.cids.get(&answer.receiver_cid) else {
+            return;
+        };
+        let Some(attempt) = self.attempts.get_mut(&handle) else {
+            return;
+        };
+        if asked(&mut attempt.pairs, incoming).is_none() {
+            return;
+        }
+        match attempt.initiator.on_other_version(incoming.data) {
+            Ok(theirs) => {
+                let ours = VERSION;
+                self.fail_attempt(handle, CloseReason::OtherVersion { ours, theirs });
+            }
+            Err(error) => tracing::debug!(remote = %incoming.remote, %error, "VERSION ignored"),
+        }
     }
 
     fn established(

@@ -22,6 +22,10 @@ fn an_init_forged_by_a_ticket_holder_does_not_hinder_the_genuine_one() {
     let (mut initiator, mut responder) = (initiator(7), responder());
     let init = initiator.datagram().to_vec();
     for byte in 0..INIT_LEN - MAC1_LEN - manyway_wire::MAC2_LEN {
+        // The version has an answer of its own.
+        if byte == 1 {
+            continue;
+        }
         let forged = authenticate(flipped(&init, byte * 8 + byte % 8));
         ignored(&mut responder, Time::ZERO, &forged);
     }

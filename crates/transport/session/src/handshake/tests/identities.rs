@@ -1,6 +1,6 @@
 //! Who proves to be whom, and what others can make of it.
 
-use manyway_wire::{Init, PeerId, Reply, VERSION};
+use manyway_wire::{Init, PeerId, Reply};
 use snow::Builder;
 use snow::params::{CipherChoice, DHChoice, HashChoice};
 use snow::resolvers::CryptoResolver;
@@ -257,15 +257,6 @@ fn a_proof_for_another_listener_is_worth_nothing() {
         "{refused}"
     );
     assert!(responder.is_empty());
-}
-
-#[test]
-fn an_init_of_the_first_version_is_no_init() {
-    let mut old = known(&ticket(), &identity(40), 1).datagram().to_vec();
-    assert_eq!(old[1], VERSION);
-    old[1] = 1;
-    let refused = ignored(&mut responder(), Time::ZERO, &authenticate(old));
-    assert!(matches!(refused, Ignored::Malformed(_)), "{refused}");
 }
 
 #[test]

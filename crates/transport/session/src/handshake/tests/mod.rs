@@ -17,6 +17,7 @@ mod cookies;
 mod damage;
 mod identities;
 mod vectors;
+mod versions;
 
 const MAC1_LEN: usize = Mac1::LEN;
 const LIFETIME: Duration = Duration::from_secs(10);
@@ -88,15 +89,14 @@ fn reply(responder: &mut Responder, now: Time, init: &[u8], ours: u64) -> Bytes 
             assert!(fresh);
             datagram
         }
-        Outcome::Cookie { .. } => panic!("a cookie"),
-        Outcome::Ignored(reason) => panic!("ignored: {reason}"),
+        other => panic!("no REPLY but {other:?}"),
     }
 }
 
 fn ignored(responder: &mut Responder, now: Time, init: &[u8]) -> Ignored {
     match responder.on_init(now, REMOTE, init, || params(cid(99))) {
-        Outcome::Reply { .. } | Outcome::Cookie { .. } => panic!("answered"),
         Outcome::Ignored(reason) => reason,
+        other => panic!("answered: {other:?}"),
     }
 }
 

@@ -10,7 +10,7 @@ use manyway_relay::{Action, Keys, Relay};
 use manyway_wire::relay::{
     Hello, Mint, Minted, Nonce, Peer, RateClass, RelayId, RelayReply, VoucherTerms,
 };
-use manyway_wire::{DataHeader, Frame, MAC1_LEN, MAC2_LEN, StreamId, expand_pn};
+use manyway_wire::{DataHeader, Frame, MAC1_LEN, MAC2_LEN, OtherVersion, StreamId, expand_pn};
 use rand::Rng;
 use snow::{Builder, HandshakeState};
 
@@ -405,6 +405,16 @@ fn put_handshake(all: &mut Vectors) {
     let mac2 = &again[again.len() - MAC2_LEN..];
     assert_eq!(mac2, &code(&COOKIE, &init[..init.len() - MAC2_LEN])[..16]);
     all.put("mac2 with the cookie", mac2);
+    let newer = OtherVersion {
+        version: 200,
+        receiver_cid: cid(INITIATOR_CID),
+    };
+    let newer = newer.seal(|bytes| initiator.mac1.sign(&[bytes, init_mac1].concat()));
+    assert_eq!(
+        newer[10..],
+        code(&mac1_key, &[&newer[..10], init_mac1].concat())
+    );
+    all.put("VERSION", newer);
 
     let reply = the_reply(&mut the_responder(suite), init);
     assert_eq!(reply[12..][..plain.messages[1].len()], plain.messages[1]);
@@ -589,6 +599,7 @@ fn the_datagrams_are_accepted() {
         initiator.on_cookie(&get("COOKIE")).unwrap(),
         get("cookie")[..]
     );
+    assert_eq!(initiator.on_other_version(&get("VERSION")), Ok(200));
     let mut ours = initiator.on_reply(&get("REPLY")).unwrap();
     assert_eq!(
         (ours.local_cid, ours.remote_cid),
