@@ -13,14 +13,15 @@ mod via;
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use anyhow::Context;
 use manyway::relay::{LentRegistry, LentRelay, MAX_TICKET_RELAYS, RelayId, RelayTicket};
-use manyway::{Carriers, ConnectError, Connection, Endpoint, RelayAddress, Ticket};
+use manyway::{Carriers, CloseReason, ConnectError, Connection, Endpoint, RelayAddress, Ticket};
 use manyway_registry::client::ClientError;
 use rand::SeedableRng;
 use rand::rngs::{ChaCha20Rng, SysRng};
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 
 pub(crate) use self::code::OfferedCode;
@@ -36,6 +37,11 @@ use crate::ticket::Invitation;
 /// What a listener reads that accepts TCP only.
 const NO_TCP_RELAY: &str = "The registry lists no relay that accepts TCP (`manyway relay --tcp`), \
     so the ticket names none of its relays";
+/// The same of one that accepts UDP, too.
+const NO_RELAY_TO_NAME: &str = "The registry lists no relay, so the ticket names none";
+/// What an initiator reads whose registry has nothing to offer.
+const NO_RELAY: &str = "The registry lists no relay: manyway uses direct paths, and asks it again \
+    every minute";
 /// What an initiator reads that connects over TCP only.
 const TICKET_WITHOUT_TCP: &str = "The ticket names no relay that is known to accept TCP, so with \
     `--carrier tcp` manyway tries the listener's own addresses only. To be reachable through a \
@@ -46,7 +52,8 @@ pub(crate) struct RelaySources {
     args: RelaySourceArgs,
     carrier: Carriers,
     via: Vec<RelayTicket>,
-    registry: Option<RegistryRelays>,
+    /// Whoever looks after a connection's relays has it; the next connection takes over.
+    registry: Option<Arc<Mutex<RegistryRelays>>>,
     /// Access to the registry that came with the ticket.
     borrowed: Option<LentRegistry>,
     screen: Screen,
@@ -141,7 +148,8 @@ impl RelaySources {
             })
         };
         ticket.lent.relays = self.via.iter().filter_map(lent).collect();
-        if let Some(registry) = &mut self.registry {
+        if let Some(registry) = &self.registry {
+            let mut registry = registry.lock().await;
             let lent = registry.lend(&mut rng()?).await;
             ticket.lent.registry = registry.tolerate_outage(&self.screen, lent)?;
         }
@@ -153,7 +161,7 @@ impl RelaySources {
     async fn enrol(&mut self, stop: &Stop) -> anyhow::Result<()> {
         if let Some((mut registry, enrolled)) = self.try_to_enrol(stop).await? {
             registry.tolerate_outage(&self.screen, enrolled)?;
-            self.registry = Some(registry);
+            self.registry = Some(Arc::new(Mutex::new(registry)));
         }
         Ok(())
     }
@@ -167,7 +175,7 @@ impl RelaySources {
             return Ok(false);
         };
         enrolled?;
-        self.registry = Some(registry);
+        self.registry = Some(Arc::new(Mutex::new(registry)));
         Ok(true)
     }
 
@@ -217,11 +225,15 @@ impl RelaySources {
     pub(crate) async fn for_own_ticket(&mut self) -> anyhow::Result<Vec<RelayAddress>> {
         let mut found = via::addresses(&self.via);
         let room = MAX_TICKET_RELAYS.saturating_sub(found.len());
-        if let Some(registry) = self.registry.as_mut().filter(|_| room > 0) {
+        if let Some(registry) = self.registry.as_ref().filter(|_| room > 0) {
+            let mut registry = registry.lock().await;
             let more = registry.for_own_ticket(room as u16).await;
             let more = registry.tolerate_outage(&self.screen, more)?;
-            if self.carrier == Carriers::Tcp && more.as_ref().is_some_and(Vec::is_empty) {
-                self.screen.say(NO_TCP_RELAY);
+            if more.as_ref().is_some_and(Vec::is_empty) {
+                self.screen.say(match self.carrier {
+                    Carriers::Tcp => NO_TCP_RELAY,
+                    Carriers::Udp | Carriers::Auto => NO_RELAY_TO_NAME,
+                });
             }
             let more = via::addresses(&more.unwrap_or_default());
             found.extend(more.into_iter().take(room));
@@ -271,7 +283,11 @@ impl RelaySources {
             });
         }
         let dialled = async {
-            if let Some(registry) = &mut self.registry {
+            let mut registry = match &self.registry {
+                Some(registry) => Some(registry.clone().lock_owned().await),
+                None => None,
+            };
+            if let Some(registry) = &mut registry {
                 let found = registry.for_ticket(ticket).await;
                 let found = registry.tolerate_outage(&self.screen, found)?;
                 if self.carrier == Carriers::Tcp
@@ -280,6 +296,12 @@ impl RelaySources {
                     && found.as_ref().is_some_and(Vec::is_empty)
                 {
                     self.screen.say(TICKET_WITHOUT_TCP);
+                }
+                if self.carrier != Carriers::Tcp
+                    && self.borrowed.is_none()
+                    && found.as_ref().is_some_and(Vec::is_empty)
+                {
+                    self.screen.say(NO_RELAY);
                 }
                 let answered = found.is_some();
                 relays.extend(found.unwrap_or_default());
@@ -295,9 +317,10 @@ impl RelaySources {
             }
             let met = met(peer_addresses.clone());
             let connected = endpoint.connect_met(ticket, &relays, met).await;
-            connected.map_err(diagnosed)
+            let connection: Connection = connected.map_err(diagnosed)?;
+            anyhow::Ok((connection, registry))
         };
-        let connection: Connection = tokio::select! {
+        let (connection, registry) = tokio::select! {
             dialled = dialled => dialled,
             () = stop.requested() => Err(Interrupted.into()),
         }?;
@@ -307,11 +330,11 @@ impl RelaySources {
             found.add_remotes(&met(peer_addresses).await);
             std::future::pending().await
         });
-        if let Some(registry) = self.registry.take() {
+        if let Some(mut registry) = registry {
             let (screen, connection) = (self.screen.clone(), connection.clone());
             let tell = move |news: &str| screen.say(news);
             let events = connection.events();
-            tasks.spawn(registry.maintain(tell, connection, events));
+            tasks.spawn(async move { registry.maintain(tell, connection, events).await });
         }
         Ok((connection, BackgroundTasks(tasks)))
     }
@@ -321,6 +344,10 @@ impl RelaySources {
 /// so as soon as it knows who we are: before the connection is established here, or after.
 fn diagnosed(error: ConnectError) -> anyhow::Error {
     match error {
+        // Waiting doesn't mend that.
+        ConnectError::Ended(reason @ CloseReason::OtherVersion { .. }) => {
+            anyhow::anyhow!("{reason}")
+        }
         ConnectError::Ended(reason) => match ClosedByPeer::of(&reason, "") {
             Some(closed) => closed.into(),
             None => ConnectError::Ended(reason).into(),
@@ -361,7 +388,6 @@ impl BackgroundTasks {
 
 #[cfg(test)]
 mod tests {
-    use manyway::CloseReason;
 
     use super::*;
     use crate::close::NOT_ALLOWED;

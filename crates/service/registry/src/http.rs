@@ -20,6 +20,8 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
+use crate::tls::is_other_key;
+
 /// The time limit for connecting, and for TLS.
 const CONNECT: Duration = Duration::from_secs(5);
 
@@ -36,6 +38,17 @@ pub enum HttpError {
         /// The error of the system or of TLS.
         #[source]
         error: io::Error,
+    },
+    /// Somebody else answers.
+    #[error(
+        "the server at {host}:{port} has another key than the one in the URL: ask the registry's \
+         operator for the URL that it prints now"
+    )]
+    OtherKey {
+        /// The host.
+        host: String,
+        /// Its port.
+        port: u16,
     },
     /// The other side isn't authentic, or doesn't speak HTTP.
     #[error("the exchange broke off: {0}")]
@@ -90,10 +103,12 @@ pub(crate) struct Ask<'a> {
 
 impl Endpoint {
     pub(crate) async fn open(&self) -> Result<Link, HttpError> {
-        let failed = |error| HttpError::Connect {
-            host: self.host.clone(),
-            port: self.port,
-            error,
+        let failed = |error| {
+            let (host, port) = (self.host.clone(), self.port);
+            match is_other_key(&error) {
+                true => HttpError::OtherKey { host, port },
+                false => HttpError::Connect { host, port, error },
+            }
         };
         let late = || io::Error::from(io::ErrorKind::TimedOut);
         let stream = timeout(CONNECT, TcpStream::connect((&*self.host, self.port))).await;

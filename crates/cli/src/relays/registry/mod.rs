@@ -149,6 +149,8 @@ impl RegistryRelays {
         &mut self,
         ticket: &Ticket,
     ) -> Result<Vec<RelayAccess>, ClientError> {
+        // Another connection than the last one's: it knows none of them.
+        self.offered.clear();
         let mut named: Vec<RelayId> = ticket.relays.iter().map(|(_, id)| *id).collect();
         named.sort_unstable();
         named.dedup();
@@ -176,7 +178,7 @@ impl RegistryRelays {
     /// Renews access and fetches relays for as long as it is polled. No failure of the registry
     /// ends the connection.
     pub(super) async fn maintain(
-        mut self,
+        &mut self,
         tell: impl Fn(&str),
         connection: Connection,
         mut events: Events,

@@ -153,7 +153,7 @@ impl Busy {
         self.followed_by(relays)
     }
 
-    fn followed_by(&mut self, relays: RegistryRelays) -> Arc<Mutex<Vec<String>>> {
+    fn followed_by(&mut self, mut relays: RegistryRelays) -> Arc<Mutex<Vec<String>>> {
         let told = Arc::new(Mutex::new(Vec::new()));
         let tell = {
             let told = Arc::clone(&told);
@@ -245,6 +245,9 @@ async fn relays_are_dropped_and_others_are_fetched() {
     let mut source = registry.relays(TOKENS, often());
     let first = source.for_ticket(&sender.ticket).await.unwrap();
     assert_eq!(first.len(), 1);
+    // For a second connection, after a lost one.
+    let again = source.for_ticket(&sender.ticket).await.unwrap();
+    assert_eq!(again[0].relay.id, first[0].relay.id);
     assert_eq!(sender.connection.add_relays(&first), 1);
     // There before the first has been tried; the sender learns of it when it asks.
     relays[1].member.enrol().await.unwrap();

@@ -4,6 +4,7 @@
 #[cfg(feature = "server")]
 mod server;
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -14,7 +15,8 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::version::TLS13;
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, OtherError, RootCertStore,
+    SignatureScheme,
 };
 
 #[cfg(feature = "server")]
@@ -85,6 +87,22 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
+/// The server isn't the one of the URL.
+#[derive(Debug, thiserror::Error)]
+#[error("the server has another key")]
+struct OtherKey;
+
+/// Whether the server has another key than the one that is [pinned](pinned_client).
+pub(crate) fn is_other_key(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    match inner {
+        Some(Error::InvalidCertificate(CertificateError::Other(OtherError(why)))) => {
+            why.is::<OtherKey>()
+        }
+        _ => false,
+    }
+}
+
 /// Trusts exactly one key, and ignores the certificate's names and dates.
 #[derive(Debug)]
 struct Pinned {
@@ -110,9 +128,9 @@ impl ServerCertVerifier for Pinned {
         let key = certificate.subject_public_key_info();
         match key.as_ref().strip_prefix(&ED25519_DER) {
             Some(key) if key == self.pin.0 => Ok(ServerCertVerified::assertion()),
-            _ => Err(Error::InvalidCertificate(
-                CertificateError::ApplicationVerificationFailure,
-            )),
+            _ => Err(Error::InvalidCertificate(CertificateError::Other(
+                OtherError(Arc::new(OtherKey)),
+            ))),
         }
     }
 

@@ -414,12 +414,16 @@ async fn who_has_another_key_is_not_talked_to() {
         .parse()
         .unwrap();
     let unpinned: RegistryUrl = format!("https://{}", registry.address).parse().unwrap();
-    for url in [impostor, unpinned] {
+    for (url, told) in [
+        (impostor, "has another key than the one in the URL"),
+        (unpinned, ""),
+    ] {
         // Where the system has no certificates at all, that is why.
         match Client::new(&[url], token(Role::Client), &mut rng(1)) {
             Ok(mut client) => {
                 let error = client.enrol().await.unwrap_err();
                 assert!(matches!(error, ClientError::Unreachable { .. }), "{error}");
+                assert!(error.to_string().contains(told), "{error}");
             }
             Err(error) => assert!(matches!(error, ClientError::Tls(_)), "{error}"),
         }
