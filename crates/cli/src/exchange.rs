@@ -26,6 +26,7 @@ use crate::metered::{self, Metered, QuotaUsed};
 use crate::progress::Report;
 use crate::publish::{self, Doing};
 use crate::reports::{Reporter, Reports};
+use crate::retry::Retrying;
 use crate::screen::Screen;
 use crate::stall;
 use crate::summary::{Outcome, Summary};
@@ -162,6 +163,14 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
+    pub(crate) fn retrying(&self) -> Retrying<'_> {
+        Retrying {
+            screen: &self.screen,
+            stop: &self.stop,
+            reports: &self.reports,
+        }
+    }
+
     /// That of a command with these options.
     pub(crate) fn new(
         screen: &Screen,

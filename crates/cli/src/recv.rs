@@ -185,7 +185,7 @@ impl Receiver {
             let (connection, _tasks) = relays.dial(endpoint, ticket, &self.setup.stop).await?;
             self.serve(connection, Role::Initiator).await
         };
-        until_done(&self.setup, retry, attempt).await
+        until_done(self.setup.retrying(), retry, attempt).await
     }
 
     async fn listen(
@@ -216,7 +216,7 @@ impl Receiver {
                 let (connection, role) = listener.first(exchange::first(&door, &self.job)).await?;
                 self.serve(connection, role).await
             };
-            let received = until_done(&self.setup, args.retry.retry, attempt).await;
+            let received = until_done(self.setup.retrying(), args.retry.retry, attempt).await;
             return Ok(Ended::One(Box::new(received)));
         }
         let mut running = JoinSet::new();

@@ -5,14 +5,23 @@ use std::time::Duration;
 use manyway_units::format_duration;
 use tokio::time::{Instant, sleep};
 
-use crate::exchange::Setup;
-use crate::exit::{Interrupted, is_the_networks, words};
+use crate::exit::{Interrupted, Stop, is_the_networks, words};
 use crate::progress::Report;
+use crate::reports::Reports;
+use crate::screen::Screen;
 
 /// Pauses between attempts, in turn; the last one repeats.
 const PAUSES: [u64; 6] = [1, 2, 4, 8, 15, 30];
 /// An attempt that took longer had a connection: the time for retries begins anew.
 const WORKED: Duration = Duration::from_secs(60);
+
+/// Who hears of attempts, and who ends them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Retrying<'a> {
+    pub(crate) screen: &'a Screen,
+    pub(crate) stop: &'a Stop,
+    pub(crate) reports: &'a Reports,
+}
 
 /// Runs `attempt` until it succeeds, fails for another reason than the network, or has failed for
 /// `patience`.
@@ -20,16 +29,15 @@ const WORKED: Duration = Duration::from_secs(60);
 /// # Errors
 /// That of the last attempt; [`Interrupted`] if the user stops the program meanwhile.
 pub(crate) async fn until_done<T>(
-    setup: &Setup,
+    retrying: Retrying<'_>,
     patience: Option<Duration>,
     mut attempt: impl AsyncFnMut() -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
-    let Setup {
+    let Retrying {
         screen,
         stop,
         reports,
-        ..
-    } = setup;
+    } = retrying;
     let mut end = None;
     let mut pauses = PAUSES.iter();
     loop {
@@ -72,10 +80,7 @@ mod tests {
 
     use super::*;
     use crate::close::{ClosedByPeer, FAILED, NOT_ALLOWED, TIMED_OUT};
-    use crate::exit::Stop;
     use crate::exit::TimedOut;
-    use crate::reports::Reports;
-    use crate::screen::Screen;
 
     fn lost() -> anyhow::Error {
         let error = TransferError::Stream {
@@ -103,21 +108,17 @@ mod tests {
         let began = Instant::now();
         let mut tries = 0;
         let screen = Screen::quiet();
-        let setup = Setup {
-            reports: Reports::silent(&screen),
-            screen,
-            stop: Stop::listen(false),
-            named: false,
-            goes_on: false,
-            metered: None,
-            timeout: None,
+        let retrying = Retrying {
+            reports: &Reports::silent(&screen),
+            stop: &Stop::listen(false),
+            screen: &screen,
         };
         let attempt = async || {
             tries += 1;
             sleep(each).await;
             error(tries).map_or(Ok(()), Err)
         };
-        let result = until_done(&setup, patience, attempt).await;
+        let result = until_done(retrying, patience, attempt).await;
         let done = result.is_ok();
         (tries, began.elapsed().as_secs(), done)
     }

@@ -113,11 +113,11 @@ async fn send(
     let result = match (ticket, remote) {
         (Some(ticket), _) => {
             let attempt = async || sender.deliver(&ticket).await;
-            until_done(&setup, retry, attempt).await
+            until_done(setup.retrying(), retry, attempt).await
         }
         (None, Some(remote)) => {
             let attempt = async || sender.deliver_over_ssh(&remote).await;
-            until_done(&setup, retry, attempt).await
+            until_done(setup.retrying(), retry, attempt).await
         }
         (None, None) => sender.offer().await,
     };
@@ -199,6 +199,6 @@ impl Sender<'_> {
             let (connection, role) = listener.first(exchange::first(&door, &job)).await?;
             self.run(connection, role).await
         };
-        until_done(self.setup, self.args.retry.retry, attempt).await
+        until_done(self.setup.retrying(), self.args.retry.retry, attempt).await
     }
 }

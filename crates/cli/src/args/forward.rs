@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::network::{NetworkArgs, RelaySourceArgs};
-use super::transfer::TicketArgs;
+use super::transfer::{LastingArgs, TicketArgs};
 use crate::forward::rules::{ListenRule, Rule};
 use crate::forward::spec::{Bind, Forward};
 
@@ -89,6 +89,8 @@ pub(crate) struct ForwardArgs {
     )]
     pub(crate) dynamic: Vec<Bind>,
 
+    #[command(flatten)]
+    pub(crate) lasting: LastingArgs,
     #[command(flatten)]
     pub(crate) network: NetworkArgs,
     #[command(flatten)]

@@ -174,6 +174,38 @@ Examples:
   manyway recv --code --registry https://… --token-file token ~/inbox
   MANYWAY_TICKET=@ticket manyway recv";
 
+/// What happens when a connection is lost that is to last.
+#[derive(Debug, Clone, Copy, Args)]
+#[command(next_help_heading = "When the network fails")]
+pub(crate) struct LastingArgs {
+    /// If nobody answers or the connection is lost, try again for TIME [default: always]
+    ///
+    /// For the side with the ticket. manyway pauses for 1 s at first, and for at most 30 s. After a
+    /// connection of a minute, TIME starts again. 0 means never.
+    #[arg(long, value_name = "TIME", value_parser = time_or_never)]
+    retry: Option<Duration>,
+}
+
+fn time_or_never(text: &str) -> Result<Duration, manyway_units::ParseQuantityError> {
+    match text {
+        "0" => Ok(Duration::ZERO),
+        text => manyway_units::parse_duration(text),
+    }
+}
+
+impl LastingArgs {
+    /// For how long to try; `None` if not at all.
+    pub(crate) fn patience(self) -> Option<Duration> {
+        /// Longer than any host runs.
+        const ALWAYS: Duration = Duration::from_secs(100 * 365 * 86_400);
+        match self.retry {
+            None => Some(ALWAYS),
+            Some(Duration::ZERO) => None,
+            given => given,
+        }
+    }
+}
+
 /// What happens when the connection is lost.
 #[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "When the network fails")]

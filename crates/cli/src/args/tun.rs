@@ -1,11 +1,9 @@
 //! `tun`: IP packets of any program over all paths.
 
-use std::time::Duration;
-
 use clap::Args;
 
 use super::network::{NetworkArgs, RelaySourceArgs};
-use super::transfer::TicketArgs;
+use super::transfer::{LastingArgs, TicketArgs};
 use crate::cidr::{Cidr, Interface};
 
 /// Carry the packets of any program over all paths (Linux, root)
@@ -85,18 +83,8 @@ pub(crate) struct TunArgs {
     )]
     pub(crate) allow_from: Vec<Cidr>,
 
-    /// If nobody answers or the connection is lost, try again for TIME [default: always]
-    ///
-    /// For the side with the ticket. manyway pauses for 1 s at first, and for at most 30 s. After a
-    /// connection of a minute, TIME starts again. 0 means never.
-    #[arg(
-        long,
-        value_name = "TIME",
-        value_parser = manyway_units::parse_duration,
-        help_heading = "When the network fails"
-    )]
-    pub(crate) retry: Option<Duration>,
-
+    #[command(flatten)]
+    pub(crate) lasting: LastingArgs,
     #[command(flatten)]
     pub(crate) network: NetworkArgs,
     #[command(flatten)]

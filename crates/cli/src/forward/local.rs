@@ -23,7 +23,7 @@ use crate::exit::{Interrupted, usage, words};
 use crate::publish::Doing;
 use crate::relays::RelaySources;
 use crate::screen::Screen;
-use crate::{options, ticket};
+use crate::{options, retry, ticket};
 
 pub(crate) async fn run(screen: &Screen, args: ForwardArgs) -> anyhow::Result<()> {
     let ForwardArgs {
@@ -43,10 +43,10 @@ pub(crate) async fn run(screen: &Screen, args: ForwardArgs) -> anyhow::Result<()
     // What can't be listened on is an error before anybody is called.
     let mut entries = Vec::new();
     for Forward { listen, target } in local {
-        entries.push(Entry::open(listen, Some(target)).await?);
+        entries.push(Arc::new(Entry::open(listen, Some(target)).await?));
     }
     for Bind(at) in dynamic {
-        entries.push(Entry::open(at, None).await?);
+        entries.push(Arc::new(Entry::open(at, None).await?));
     }
     let carrier = args.network.carrier;
     let mut relays = RelaySources::read(screen, &args.relays, carrier, None)?;
@@ -55,9 +55,12 @@ pub(crate) async fn run(screen: &Screen, args: ForwardArgs) -> anyhow::Result<()
     let setup = Setup::new(screen, &endpoint, &args.network, Doing::Other("forwarding"));
     let forwarded = async {
         let ticket = relays.accept(invitation, &setup.stop).await?;
-        let (connection, _tasks) = relays.dial(&endpoint, &ticket, &setup.stop).await?;
-        let work = work(screen, &connection, entries, remote);
-        match setup.run(&connection, work).await {
+        let attempt = async || {
+            let (connection, _tasks) = relays.dial(&endpoint, &ticket, &setup.stop).await?;
+            let work = work(screen, &connection, &entries, remote);
+            setup.run(&connection, work).await
+        };
+        match retry::until_done(setup.retrying(), args.lasting.patience(), attempt).await {
             // That is how it ends.
             Err(error) if error.is::<Interrupted>() => {
                 screen.say("stopped");
@@ -102,7 +105,7 @@ impl Entry {
 async fn work(
     screen: &Screen,
     connection: &Connection,
-    entries: Vec<Entry>,
+    entries: &[Arc<Entry>],
     remote: &[Forward],
 ) -> anyhow::Result<()> {
     // A ticket for something else shows now, and not with the first program that connects.
@@ -122,7 +125,7 @@ async fn work(
     let mut tasks = JoinSet::new();
     for entry in entries {
         screen.say(&format!("Forwarding {}", entry.describe()));
-        tasks.spawn(forward(screen.clone(), connection.clone(), entry));
+        tasks.spawn(forward(screen.clone(), connection.clone(), entry.clone()));
     }
     tasks.spawn(come_back(connection.clone(), Arc::new(listeners)));
     let reason = connection.closed().await;
@@ -131,10 +134,10 @@ async fn work(
 }
 
 /// Takes connections of this host's programs to the other side.
-async fn forward(screen: Screen, connection: Connection, entry: Entry) {
-    let target = entry.target;
-    accept_each(entry.listener, |tcp, _| {
-        let (screen, connection, target) = (screen.clone(), connection.clone(), target.clone());
+async fn forward(screen: Screen, connection: Connection, entry: Arc<Entry>) {
+    accept_each(&entry.listener, |tcp, _| {
+        let (screen, connection, target) =
+            (screen.clone(), connection.clone(), entry.target.clone());
         async move {
             let done = match target {
                 Some(target) => to_target(&connection, &target, tcp).await,

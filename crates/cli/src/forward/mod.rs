@@ -27,6 +27,7 @@ use crate::exit::{Interrupted, Stop, words};
 use crate::metered::{self, Metered};
 use crate::publish::{self, Doing};
 use crate::reports::Reports;
+use crate::retry::Retrying;
 use crate::screen::Screen;
 
 /// What the connections of a command have in common.
@@ -36,6 +37,7 @@ pub(crate) struct Setup {
     pub(crate) stop: Stop,
     /// Whether the user named the interfaces to use.
     pub(crate) named: bool,
+    pub(crate) reports: Reports,
     metered: Option<Metered>,
     doing: Doing,
 }
@@ -50,10 +52,19 @@ impl Setup {
     ) -> Self {
         Self {
             screen: screen.clone(),
+            reports: Reports::silent(screen),
             stop: Stop::listen(false),
             named: !network.interfaces.is_empty(),
             metered: Metered::new(screen, endpoint, network.limit.as_ref(), &[]),
             doing,
+        }
+    }
+
+    pub(crate) fn retrying(&self) -> Retrying<'_> {
+        Retrying {
+            screen: &self.screen,
+            stop: &self.stop,
+            reports: &self.reports,
         }
     }
 
@@ -63,7 +74,7 @@ impl Setup {
         connection: &Connection,
         work: impl Future<Output = anyhow::Result<T>>,
     ) -> anyhow::Result<T> {
-        let reporter = Reports::silent(&self.screen).begin();
+        let reporter = self.reports.begin();
         let _listed = publish::list(self.doing, connection, None);
         let mut work = pin!(work);
         let result = tokio::select! {

@@ -248,7 +248,7 @@ async fn listen_for(connection: &Connection, rules: &Rules, at: Target, mut stre
         listener: stream.send.id().0,
     };
     let (connection, request) = (connection.clone(), Arc::new(request));
-    let pass_on = accept_each(listener, |tcp, from| {
+    let pass_on = accept_each(&listener, |tcp, from| {
         let (connection, request) = (connection.clone(), request.clone());
         async move {
             match Stream::open(&connection, &request).await {

@@ -42,7 +42,7 @@ pub(super) async fn listen(at: &Target) -> io::Result<TcpListener> {
 
 /// Accepts connections for as long as it is polled; each gets a task.
 pub(super) async fn accept_each<F>(
-    listener: TcpListener,
+    listener: &TcpListener,
     each: impl Fn(TcpStream, SocketAddr) -> F,
 ) -> Infallible
 where

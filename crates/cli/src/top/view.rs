@@ -432,12 +432,28 @@ mod tests {
         terminal.backend().clone()
     }
 
+    /// A view without what fills the screen up.
+    fn picture(backend: &str) -> String {
+        let rows = backend.lines().map(|row| row.trim_matches('"').trim_end());
+        let mut rows: Vec<&str> = rows.collect();
+        rows.dedup_by(|row, before| row.is_empty() && before.is_empty());
+        rows.join("\n")
+    }
+
     #[test]
     fn it_fits_every_width() {
         let board = board();
         for columns in [30, 80, 140] {
             let backend = drawn(&mut View::new(false), &board, (columns, 14));
             insta::assert_snapshot!(format!("columns_{columns}"), backend);
+            if columns == 80 {
+                let guide = include_str!("../../../../docs/guide.md");
+                let shown = picture(&backend.to_string());
+                assert!(
+                    guide.contains(&shown),
+                    "docs/guide.md shows another view:\n{shown}"
+                );
+            }
             let plain = backend.buffer().content.iter();
             let is_plain =
                 |fg: Color, modifier: Modifier| fg == Color::Reset && modifier.is_empty();

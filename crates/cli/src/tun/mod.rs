@@ -11,7 +11,6 @@ mod resequencer;
 use std::cell::Cell;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 use manyway::{Connection, Endpoint, PathSelector};
@@ -32,12 +31,10 @@ use crate::relays::RelaySources;
 use crate::reports::Reports;
 use crate::screen::Screen;
 use crate::ticket::Invitation;
-use crate::{exchange, options, retry, ticket};
+use crate::{options, retry, ticket};
 
 /// The smallest packets that IPv6 works with (RFC 8200, section 5).
 const LEAST_IPV6: u16 = 1280;
-/// Longer than any host runs.
-const ALWAYS: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// This host's end.
 #[derive(Debug)]
@@ -167,21 +164,8 @@ async fn dial(
     tunnel: &Tunnel,
 ) -> anyhow::Result<()> {
     let ticket = relays.accept(invitation, &setup.stop).await?;
-    let retrying = exchange::Setup {
-        screen: setup.screen.clone(),
-        stop: setup.stop.clone(),
-        named: setup.named,
-        goes_on: true,
-        metered: None,
-        timeout: None,
-        reports: Reports::silent(&setup.screen),
-    };
-    let patience = match args.retry {
-        None => Some(ALWAYS),
-        Some(Duration::ZERO) => None,
-        given => given,
-    };
-    retry::until_done(&retrying, patience, async || {
+    let patience = args.lasting.patience();
+    retry::until_done(setup.retrying(), patience, async || {
         let (connection, _tasks) = relays.dial(endpoint, &ticket, &setup.stop).await?;
         let work = async {
             let mtu = tunnel.adapt(&connection)?;

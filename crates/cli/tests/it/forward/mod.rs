@@ -401,6 +401,52 @@ fn either_side_may_be_stopped_and_says_so() {
     assert_eq!(forward.process.finish().code, 5);
 }
 
+/// `serve` dies without a word, and is started again: whoever connects then gets through.
+#[test]
+fn a_forward_waits_for_its_peer_to_come_back() {
+    let target = server(echo);
+    let dir = TempDir::new().unwrap();
+    let id = Running(manyway(dir.path(), &["id"]).spawn().unwrap()).finish();
+    let (id, port) = (id.ok().stdout, closed_port().to_string());
+    let target = format!("127.0.0.1:{target}");
+    let serve = || {
+        let common = ["serve", "--path", "127.0.0.1", "--ticket-file", "ticket"];
+        let options = [
+            "--allow",
+            &target,
+            "--port",
+            &port,
+            "--allow-peer",
+            id.trim(),
+        ];
+        let mut service = Service::start(dir.path(), &[&common[..], &options].concat());
+        service.hear("On the other host");
+        service
+    };
+    let mut service = serve();
+    let from = format!("0:{target}");
+    let common = ["forward", "@ticket", "--path", "127.0.0.1"];
+    let mut forward = Service::start(dir.path(), &[&common[..], &["-L", &from]].concat());
+    let works = |said: &str| {
+        let (_, at) = said.rsplit_once("Forwarding ").unwrap();
+        let (_, at) = at.split_once(' ').unwrap().0.rsplit_once(':').unwrap();
+        let mut tcp = connect(at.parse().unwrap());
+        tcp.write_all(b"x").unwrap();
+        tcp.read_exact(&mut [0; 1]).unwrap();
+    };
+    forward.hear("Forwarding ");
+    works(&forward.said);
+    service.process.0.kill().unwrap();
+    service.process.0.wait().unwrap();
+    let service = serve();
+    forward.hear("trying again in 1 s");
+    forward.said.clear();
+    forward.hear("Forwarding ");
+    works(&forward.said);
+    assert!(forward.end().ends_with("stopped\n"));
+    service.end();
+}
+
 /// ssh ends its ProxyCommand by SIGHUP. The other side learns that at once, and not by silence.
 #[test]
 fn who_is_hung_up_on_ends_the_connection_there() {

@@ -53,7 +53,7 @@ fn tickets_for_something_else_are_told_apart() {
     served.service.end();
     let mut command = manyway(
         transfer.path(),
-        &["forward", "-L", "0:localhost:80", &ticket],
+        &["forward", "-L", "0:localhost:80", "--retry", "0", &ticket],
     );
     command.env("MANYWAY_PATH", "127.0.0.1");
     let ended = Running(command.spawn().unwrap()).finish();
