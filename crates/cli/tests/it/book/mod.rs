@@ -1,10 +1,10 @@
 //! Every command in the book and in the other pages for readers.
 //!
 //! Each page is followed from its top in a directory of its own, and what it shows as output has to
-//! come. A block that takes another host, root or minutes says so in a comment above it, `<!-- not
-//! run: why -->`; of its commands, options, files, packages and scripts have to exist. `cargo`,
-//! `sudo` and the scripts of `.ci` and `packaging` never run here: a build isn't started
-//! within a build.
+//! come. What the reader has already, a comment above a block makes: `<!-- before: COMMAND -->`. A
+//! block that takes another host, root or minutes says so there, `<!-- not run: why -->`; of its
+//! commands, options, files, packages and scripts have to exist. `cargo`, `sudo` and the scripts of
+//! `.ci` and `packaging` never run here: a build isn't started within a build.
 
 mod known;
 mod pages;
@@ -46,6 +46,12 @@ fn follow(page: &str) -> Vec<String> {
     let mut place = Place::new();
     let mut faults = Vec::new();
     for block in pages::blocks(page) {
+        place.another_shell();
+        for command in &block.before {
+            if let Err(fault) = place.run(command) {
+                faults.push(format!("{}: {}\n{fault}", block.at, command.words));
+            }
+        }
         for command in &block.commands {
             let fault = match (&block.not_run, own(command)) {
                 (None, Some(own)) => place.run(&own).err(),

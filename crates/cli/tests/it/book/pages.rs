@@ -10,6 +10,8 @@ pub(super) struct Block {
     pub(super) at: String,
     /// Why nobody runs it here: what `<!-- not run: … -->` above it says.
     pub(super) not_run: Option<String>,
+    /// What has to be there for its commands: what `<!-- before: … -->` above it says.
+    pub(super) before: Vec<Command>,
     pub(super) commands: Vec<Command>,
 }
 
@@ -40,11 +42,17 @@ pub(super) fn blocks(page: &str) -> Vec<Block> {
 
 fn parse(page: &str, text: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
-    let mut above = "";
+    let mut above = Vec::new();
     let mut lines = text.lines().enumerate();
     while let Some((index, line)) = lines.next() {
         let Some(language) = line.trim_start().strip_prefix("```") else {
-            above = line;
+            match line
+                .strip_prefix("<!-- ")
+                .and_then(|it| it.strip_suffix(" -->"))
+            {
+                Some(comment) => above.push(comment),
+                None => above.clear(),
+            }
             continue;
         };
         let inside = lines.by_ref().map(|(_, line)| line.trim_start());
@@ -54,11 +62,17 @@ fn parse(page: &str, text: &str) -> Vec<Block> {
             "console" => session(&inside),
             _ => Vec::new(),
         };
-        let not_run = std::mem::take(&mut above).strip_prefix("<!-- not run: ");
+        let above = std::mem::take(&mut above);
+        let said = |key| above.iter().filter_map(move |it| it.strip_prefix(key));
+        let before = said("before: ").map(|words: &str| Command {
+            words: words.to_owned(),
+            output: Vec::new(),
+        });
         if !commands.is_empty() {
             blocks.push(Block {
                 at: format!("{page}:{}", index + 1),
-                not_run: not_run.map(|why| why.trim_end_matches(" -->").to_owned()),
+                not_run: said("not run: ").next().map(str::to_owned),
+                before: before.collect(),
                 commands,
             });
         }
@@ -106,14 +120,17 @@ fn session(lines: &[&str]) -> Vec<Command> {
 
 #[test]
 fn blocks_have_commands_and_output() {
-    let page = "a\n<!-- not run: far away -->\n```sh\nmanyway send x \\\n    --to y   # z\n\n# w\n\
-                ls\n```\n```json\n{}\n```\n```console\n$ manyway recv\n  mw1…\n$ pwd\n```\n";
+    let page = "a\n<!-- before: pwd -->\n<!-- not run: far away -->\n```sh\nmanyway send x \\\n    \
+                --to y   # z\n\n# w\nls\n```\n```json\n{}\n```\n```console\n$ manyway recv\n  \
+                mw1…\n$ pwd\n```\n";
     let blocks = parse("page.md", page);
     let words = |block: &Block| {
         let commands = block.commands.iter();
         commands.map(|it| it.words.clone()).collect::<Vec<_>>()
     };
-    assert_eq!(blocks[0].at, "page.md:3");
+    assert_eq!(blocks[0].at, "page.md:4");
+    assert_eq!(blocks[0].before[0].words, "pwd");
+    assert!(blocks[1].before.is_empty());
     assert_eq!(blocks[0].not_run.as_deref(), Some("far away"));
     assert_eq!(words(&blocks[0]), ["manyway send x --to y", "ls"]);
     assert_eq!((blocks.len(), blocks[1].not_run.as_deref()), (2, None));

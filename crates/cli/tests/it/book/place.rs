@@ -14,22 +14,38 @@ use super::pages::{self, top};
 /// Only a command that hangs takes as long.
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// The relay's address on pages for one host; here another port may be free.
-const RELAY: &str = "127.0.0.1:45170";
+/// The port of relays on pages; here another one may be free.
+const RELAY_PORT: &str = ":45170";
 
-/// What readers see as `mw1…` and `mr1…`.
-const SECRETS: [&str; 2] = ["mw1", "mr1"];
+/// What commands print for others, as pages show it, and how it begins in truth.
+const PRINTED: [(&str, &str); 4] = [
+    ("mw1…", "mw1"),
+    ("mr1…", "mr1"),
+    ("id1…", "id1"),
+    (REGISTRY, "https://127.0.0.1:"),
+];
+
+/// Every other host is this folder.
+const SSH: &str = "sh -c 'cd server && exec sh -c \"$*\"'";
+
+/// The registry on pages.
+const REGISTRY: &str = "https://registry.example:45180#7xkq…";
+
+/// The code on pages; a true one is another each time.
+const CODE: &str = "7-guitar-saddle-orbit";
 
 /// The reader's directory, and the commands that run there.
 pub(super) struct Place {
     dir: TempDir,
-    /// Takes the place of `RELAY`.
-    relay: String,
+    /// Takes the place of `RELAY_PORT`.
+    relay_port: String,
     /// Commands so far.
     commands: usize,
     listeners: Vec<Listener>,
-    /// The last ticket and RELAY that one of them printed.
-    secrets: [Option<String>; 2],
+    /// The last of each kind that one of them printed.
+    printed: [Option<String>; PRINTED.len()],
+    /// What `export` has set.
+    environment: Vec<(String, String)>,
 }
 
 /// A command that waits for others.
@@ -49,27 +65,33 @@ impl Place {
             std::os::unix::fs::symlink(top().join(folder), dir.path().join(folder)).unwrap();
         }
         fs::write(dir.path().join("film.mkv"), vec![7; 1 << 20]).unwrap();
-        fs::create_dir(dir.path().join("photos")).unwrap();
+        for folder in ["photos", "server"] {
+            fs::create_dir(dir.path().join(folder)).unwrap();
+        }
         fs::write(dir.path().join("photos/sea.jpg"), "waves").unwrap();
         let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
         Place {
             dir,
-            relay: free.unwrap().to_string(),
+            relay_port: format!(":{}", free.unwrap().port()),
             commands: 0,
             listeners: Vec::new(),
-            secrets: [None, None],
+            printed: Default::default(),
+            environment: Vec::new(),
         }
     }
 
     /// Runs a command as it stands; what is wrong with what it does.
     pub(super) fn run(&mut self, command: &pages::Command) -> Result<(), String> {
-        let mut words = command.words.replace(RELAY, &self.relay);
-        let shown = command.output.iter();
-        let shown: Vec<String> = shown.map(|line| line.replace(RELAY, &self.relay)).collect();
-        for (secret, prefix) in self.secrets.iter().zip(SECRETS) {
-            if let Some(secret) = secret {
-                words = words.replace(&format!("{prefix}…"), secret);
-            }
+        let words = self.true_words(&command.words);
+        let shown = command.output.iter().map(|line| self.pattern(line));
+        let shown: Vec<String> = shown
+            .map(|line| line.replace(REGISTRY, "…").replace(CODE, "…"))
+            .collect();
+        if let Some(variables) = words.strip_prefix("export ") {
+            let variables = variables.split(' ').filter_map(|it| it.split_once('='));
+            let own = variables.map(|(name, value)| (name.to_owned(), value.replace("~/", "")));
+            self.environment.extend(own);
+            return Ok(());
         }
         self.commands += 1;
         let output = self.dir.path().join(format!(".output-{}", self.commands));
@@ -81,10 +103,22 @@ impl Place {
                 output,
                 shown,
             });
-            return self.learn();
+            let enrols = self
+                .environment
+                .iter()
+                .any(|(name, _)| name == "MANYWAY_REGISTRY");
+            let ready = if enrols && words.starts_with("manyway relay") {
+                "Enrolled at the registry"
+            } else if words.contains("--code") {
+                "The code works once"
+            } else {
+                " listens on "
+            };
+            return self.learn(ready);
         }
         let code = end(child);
         let said = fs::read_to_string(output).unwrap();
+        note(&mut self.printed, &said);
         // A page may show an error.
         let error = shown.iter().any(|line| line.starts_with("manyway: "));
         if (code != Some(0)) != error {
@@ -94,6 +128,31 @@ impl Place {
             true => Ok(()),
             false => compare(&shown, &said, true),
         }
+    }
+
+    /// What `export` has set is for one block.
+    pub(super) fn another_shell(&mut self) {
+        self.environment.clear();
+    }
+
+    /// A page's command, with what others have printed meanwhile in place of its examples.
+    fn true_words(&self, shown: &str) -> String {
+        let mut words = self.pattern(shown);
+        for (printed, (example, _)) in self.printed.iter().zip(PRINTED) {
+            if let Some(printed) = printed {
+                words = words.replace(example, printed);
+            }
+        }
+        words
+    }
+
+    /// A page's line, with `…` for what is another each time.
+    fn pattern(&self, shown: &str) -> String {
+        let is_id = |word: &str| word.starts_with("id1") && word.ends_with('…');
+        let words = shown.split(' ');
+        let words = words.map(|word| if is_id(word) { "id1…" } else { word });
+        let words = words.collect::<Vec<_>>().join(" ");
+        words.replace(RELAY_PORT, &self.relay_port)
     }
 
     /// Ends what waits; it must have said what the page shows.
@@ -127,6 +186,10 @@ impl Place {
             .env("HOME", self.dir.path())
             .env_remove("XDG_CONFIG_HOME")
             .env_remove("XDG_STATE_HOME")
+            .env("MANYWAY_SSH", SSH)
+            // Of this user's connections, `top` shows the page's.
+            .env("XDG_RUNTIME_DIR", self.dir.path())
+            .envs(self.environment.iter().cloned())
             .env("COLUMNS", "200")
             // This host alone: nothing listens to the network.
             .env("MANYWAY_PATH", "127.0.0.1")
@@ -138,20 +201,14 @@ impl Place {
     }
 
     /// Waits until the last listener has printed what others need.
-    fn learn(&mut self) -> Result<(), String> {
+    fn learn(&mut self, ready: &str) -> Result<(), String> {
         let listener = self.listeners.last_mut().expect("it was just started");
         let started = Instant::now();
         loop {
             let said = fs::read_to_string(&listener.output).unwrap();
-            let mut words = said.split_whitespace();
             // Whole lines only: the last word might still grow.
             let whole = said.ends_with('\n');
-            for (kept, prefix) in self.secrets.iter_mut().zip(SECRETS) {
-                if whole && let Some(found) = words.clone().rfind(|it| it.starts_with(prefix)) {
-                    *kept = Some(found.to_owned());
-                }
-            }
-            if whole && words.any(|it| SECRETS.iter().any(|prefix| it.starts_with(prefix))) {
+            if whole && (note(&mut self.printed, &said) || said.contains(ready)) {
                 return Ok(());
             }
             if listener.child.try_wait().unwrap().is_some() || started.elapsed() > PATIENCE {
@@ -171,11 +228,24 @@ impl Drop for Place {
     }
 }
 
-/// Receivers, relays and senders that wait for somebody with what they print.
+/// Keeps what a command has printed for others; whether there is something.
+fn note(printed: &mut [Option<String>], said: &str) -> bool {
+    let mut any = false;
+    for (kept, (_, prefix)) in printed.iter_mut().zip(PRINTED) {
+        if let Some(found) = said.split_whitespace().rfind(|it| it.starts_with(prefix)) {
+            *kept = Some(found.to_owned());
+            any = true;
+        }
+    }
+    any
+}
+
+/// Receivers, relays, registries and senders that wait for somebody with what they print.
 fn waits(words: &str) -> bool {
-    let fetches = words.contains("mw1…");
+    let fetches = words.contains("mw1…") || words.contains(CODE);
     let sends_to = words.contains(" --to ") || words.contains('@');
     (words.starts_with("manyway recv") && !fetches)
+        || words.starts_with("manyway registry")
         || (words.starts_with("manyway relay") && !words.contains("--invite"))
         || (words.starts_with("manyway send") && !sends_to)
 }
@@ -220,23 +290,25 @@ fn compare(shown: &[String], said: &str, whole: bool) -> Result<(), String> {
 fn fits(shown: &str, said: &str) -> bool {
     let mut parts = shown.split('…');
     let first = parts.next().unwrap_or_default();
+    let Some(last) = parts.next_back() else {
+        return shown == said;
+    };
     let Some(mut rest) = said.strip_prefix(first) else {
         return false;
     };
-    let mut open = false;
     for part in parts {
         let Some(at) = rest.find(part) else {
             return false;
         };
         rest = &rest[at + part.len()..];
-        open = part.is_empty();
     }
-    open || rest.is_empty()
+    rest.ends_with(last)
 }
 
 #[test]
 fn only_ellipses_stand_for_something_else() {
     assert!(fits("a … c", "a b c") && fits("mw1…", "mw1abc") && fits("a", "a"));
+    assert!(fits("at …:", "at a:b:") && fits("a … b … c", "a b b c c") && !fits("a…a", "a"));
     assert!(!fits("a", "a b") && !fits("a … c", "a b d") && !fits("a … c", "a b c d"));
     let shown = |lines: &[&str]| lines.iter().map(|&it| it.to_owned()).collect::<Vec<_>>();
     let said = "a\nb\nc\n";
