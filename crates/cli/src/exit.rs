@@ -16,6 +16,7 @@ use tokio::sync::{oneshot, watch};
 use crate::children;
 use crate::close::{ClosedByPeer, NOT_ALLOWED, TIMED_OUT};
 use crate::diagnosis::NoAnswer;
+use crate::forward::error::PortHeld;
 use crate::forward::error::{Cut, Refusal};
 use crate::metered::QuotaUsed;
 use crate::screen::Screen;
@@ -399,6 +400,7 @@ pub(crate) fn is_the_networks(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.is::<ConnectError>()
             || cause.is::<NoAnswer>()
+            || cause.is::<PortHeld>()
             || cause.is::<SshFailed>()
             || cause.is::<TimedOut>()
             || matches!(cause.downcast_ref(), Some(TransferError::Stream { .. }))

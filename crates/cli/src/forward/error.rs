@@ -23,6 +23,12 @@ impl fmt::Display for Refusal {
 
 impl error::Error for Refusal {}
 
+/// The other side can't listen where it did for a connection that is lost: until it has noticed
+/// that, the lost connection holds the port.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct PortHeld(#[source] pub(super) Refusal);
+
 /// Why a spliced connection was reset.
 #[derive(Debug)]
 pub(crate) enum Cut {

@@ -1,6 +1,7 @@
 //! `manyway forward`: connections that come to this host go on from the other one, and those that
 //! come there go on from here.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use super::error::Refusal;
+use super::error::{PortHeld, Refusal};
 use super::serve::serve_target;
 use super::spec::{Bind, Forward};
 use super::stream::{Stream, over};
@@ -55,9 +56,10 @@ pub(crate) async fn run(screen: &Screen, args: ForwardArgs) -> anyhow::Result<()
     let setup = Setup::new(screen, &endpoint, &args.network, Doing::Other("forwarding"));
     let forwarded = async {
         let ticket = relays.accept(invitation, &setup.stop).await?;
+        let worked = Cell::new(false);
         let attempt = async || {
             let (connection, _tasks) = relays.dial(&endpoint, &ticket, &setup.stop).await?;
-            let work = work(screen, &connection, &entries, remote);
+            let work = work(screen, &connection, (&entries, remote), &worked);
             setup.run(&connection, work).await
         };
         match retry::until_done(setup.retrying(), args.lasting.patience(), attempt).await {
@@ -105,8 +107,8 @@ impl Entry {
 async fn work(
     screen: &Screen,
     connection: &Connection,
-    entries: &[Arc<Entry>],
-    remote: &[Forward],
+    (entries, remote): (&[Arc<Entry>], &[Forward]),
+    worked: &Cell<bool>,
 ) -> anyhow::Result<()> {
     // A ticket for something else shows now, and not with the first program that connects.
     Stream::open(connection, &Request::Hello).await?;
@@ -115,13 +117,18 @@ async fn work(
     let mut held = Vec::new();
     for forward in remote {
         let request = Request::Listen(forward.listen.clone());
-        let (stream, reply) = Stream::open(connection, &request).await?;
+        let opened = Stream::open(connection, &request).await;
+        let (stream, reply) = match worked.get() {
+            true => opened.map_err(later)?,
+            false => opened?,
+        };
         let (host, port) = (forward.listen.host(), reply.port);
         let there = Target::new(host, port).unwrap_or_else(|_| forward.listen.clone());
         screen.say(&format!("Forwarding {there} there → {}", forward.target));
         listeners.insert(stream.send.id().0, forward.target.clone());
         held.push(stream);
     }
+    worked.set(true);
     let mut tasks = JoinSet::new();
     for entry in entries {
         screen.say(&format!("Forwarding {}", entry.describe()));
@@ -131,6 +138,15 @@ async fn work(
     let reason = connection.closed().await;
     drop(held);
     Err(over(ConnectionLost(reason)))
+}
+
+/// What an error is on a connection after a lost one.
+fn later(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast::<Refusal>() {
+        Ok(refusal) if refusal.code == Code::Failed => PortHeld(refusal).into(),
+        Ok(refusal) => refusal.into(),
+        Err(error) => error,
+    }
 }
 
 /// Takes connections of this host's programs to the other side.

@@ -408,40 +408,47 @@ fn a_forward_waits_for_its_peer_to_come_back() {
     let dir = TempDir::new().unwrap();
     let id = Running(manyway(dir.path(), &["id"]).spawn().unwrap()).finish();
     let (id, port) = (id.ok().stdout, closed_port().to_string());
+    let there = format!("127.0.0.1:{}", closed_port());
     let target = format!("127.0.0.1:{target}");
     let serve = || {
         let common = ["serve", "--path", "127.0.0.1", "--ticket-file", "ticket"];
-        let options = [
-            "--allow",
-            &target,
-            "--port",
-            &port,
-            "--allow-peer",
-            id.trim(),
-        ];
-        let mut service = Service::start(dir.path(), &[&common[..], &options].concat());
+        let lasting = ["--port", &port, "--allow-peer", id.trim()];
+        let allowed = ["--allow", &target, "--allow-listen", &there];
+        let mut service = Service::start(dir.path(), &[&common[..], &lasting, &allowed].concat());
         service.hear("On the other host");
         service
     };
     let mut service = serve();
-    let from = format!("0:{target}");
+    let (from, back) = (format!("0:{target}"), format!("{there}:{target}"));
     let common = ["forward", "@ticket", "--path", "127.0.0.1"];
-    let mut forward = Service::start(dir.path(), &[&common[..], &["-L", &from]].concat());
+    let ways = ["-L", &from, "-R", &back];
+    let mut forward = Service::start(dir.path(), &[&common[..], &ways].concat());
     let works = |said: &str| {
-        let (_, at) = said.rsplit_once("Forwarding ").unwrap();
-        let (_, at) = at.split_once(' ').unwrap().0.rsplit_once(':').unwrap();
-        let mut tcp = connect(at.parse().unwrap());
-        tcp.write_all(b"x").unwrap();
-        tcp.read_exact(&mut [0; 1]).unwrap();
+        let ways = said.split("Forwarding ").skip(1);
+        let ports = ways.map(|way| {
+            let (at, _) = way.split_once(' ').unwrap();
+            at.rsplit_once(':').unwrap().1.parse().unwrap()
+        });
+        assert_eq!(ports.clone().count(), 2, "{said}");
+        for port in ports {
+            let mut tcp = connect(port);
+            tcp.write_all(b"x").unwrap();
+            tcp.read_exact(&mut [0; 1]).unwrap();
+        }
     };
-    forward.hear("Forwarding ");
+    let last = format!(" → {target} there\n");
+    forward.hear(&last);
     works(&forward.said);
     service.process.0.kill().unwrap();
     service.process.0.wait().unwrap();
+    // As a lost connection does that the other side hasn't noticed.
+    let held = TcpListener::bind(&there).unwrap();
     let service = serve();
     forward.hear("trying again in 1 s");
+    forward.hear("trying again in 2 s");
+    drop(held);
     forward.said.clear();
-    forward.hear("Forwarding ");
+    forward.hear(&last);
     works(&forward.said);
     assert!(forward.end().ends_with("stopped\n"));
     service.end();
