@@ -136,8 +136,7 @@ impl Tunnel {
     }
 
     fn describe(&self, args: &TunArgs) -> String {
-        let addresses: Vec<_> = args.address.iter().map(ToString::to_string).collect();
-        format!("{} has {}.", self.device.name(), addresses.join(", "))
+        format!("{} has {}.", self.device.name(), list(&args.address))
     }
 
     /// The connection's packets are those of the smaller side. How large they are.
@@ -251,6 +250,21 @@ async fn wait(
     }
 }
 
+/// What both sides read if nothing that the peer sends would get through.
+fn elsewhere(theirs: &[IpAddr], filter: &Filter) -> String {
+    format!(
+        "no network of the side that waits ({}) has the other side's {}: give that an `--address` \
+         there, or name its network on the side that waits with `--route`",
+        list(&filter.networks),
+        list(theirs)
+    )
+}
+
+fn list(of: &[impl ToString]) -> String {
+    let words: Vec<_> = of.iter().map(ToString::to_string).collect();
+    words.join(", ")
+}
+
 /// Serves a peer until another one comes, or its connection is over.
 async fn attend(
     setup: &Setup,
@@ -278,6 +292,12 @@ async fn attend(
         connection.closed().await;
         bail!(reason);
     }
+    if !theirs.iter().any(|address| tunnel.filter.knows(*address)) {
+        let reason = elsewhere(&theirs, &tunnel.filter);
+        stream.refuse(Code::Failed, reason.clone()).await;
+        connection.closed().await;
+        bail!(reason);
+    }
     let mtu = tunnel.adapt(connection)?;
     stream.reply(&Reply::done()).await?;
     let mut own = 0;
@@ -286,10 +306,9 @@ async fn attend(
         own = *newest;
     });
     let mut newest = owner.subscribe();
-    let addresses: Vec<_> = theirs.iter().map(ToString::to_string).collect();
     setup.screen.say(&format!(
         "The tunnel is open to {}, for packets of {mtu} bytes.",
-        addresses.join(", ")
+        list(&theirs)
     ));
     tokio::select! {
         result = carry::both_ways(&tunnel.device, &tunnel.filter, connection) => result,

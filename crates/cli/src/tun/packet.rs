@@ -65,8 +65,12 @@ impl Filter {
             return false;
         };
         let nobody = source.is_loopback() || source.is_multicast() || source.is_unspecified();
-        let known = self.networks.iter().any(|network| network.contains(source));
-        known && !nobody && !self.own.contains(&source)
+        self.knows(source) && !nobody && !self.own.contains(&source)
+    }
+
+    /// Whether an address is in one of the networks.
+    pub(super) fn knows(&self, address: IpAddr) -> bool {
+        self.networks.iter().any(|it| it.contains(address))
     }
 }
 

@@ -256,19 +256,23 @@ fn both_sides_need_addresses_of_their_own_and_the_newest_has_the_tunnel() {
         "waits",
         "The tunnel is open to 10.77.0.2, for packets of 1280 bytes.",
     );
-    let same = [
-        "tun",
-        "@ticket",
-        "--address",
-        "10.77.0.1/24",
-        "--name",
-        "mw1",
-    ];
-    assert_ne!(hosts.start(THERE, &same, "same").finish().code, 0);
-    hosts.says(
-        "same",
-        "both sides have the address 10.77.0.1: give each another one",
-    );
+    for (said, address, words) in [
+        (
+            "same",
+            "10.77.0.1/24",
+            "both sides have the address 10.77.0.1: give each another one",
+        ),
+        (
+            "elsewhere",
+            "10.78.0.2/24",
+            "no network of the side that waits (10.77.0.0/24) has the other side's 10.78.0.2",
+        ),
+    ] {
+        let wrong = ["tun", "@ticket", "--address", address, "--name", "mw1"];
+        assert_ne!(hosts.start(THERE, &wrong, said).finish().code, 0);
+        hosts.says(said, words);
+        hosts.says("waits", words);
+    }
     let smaller = [
         "tun",
         "@ticket",
