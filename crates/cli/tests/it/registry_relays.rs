@@ -161,3 +161,47 @@ fn the_doctor_tells_a_registry_that_answers_from_one_that_is_dead() {
     assert_eq!(told.matches("no registry answers").count(), 1, "{told}");
     assert!(!told.contains("knows you"), "{told}");
 }
+
+/// So does a connection after a lost one.
+#[test]
+fn a_connection_after_a_lost_one_has_relays_again() {
+    let transfer = Transfer::new(1);
+    let network = Network::start(&transfer, 1);
+    let run = |arguments: &[&str]| {
+        let mut command = manyway(transfer.path(), arguments);
+        command.env("XDG_RUNTIME_DIR", transfer.path());
+        command.env("MANYWAY_PATH", "127.0.0.1");
+        command
+    };
+    let id = Running(run(&["id"]).spawn().unwrap()).finish().ok().stdout;
+    let serve = || {
+        let mut command = run(&["serve", "--allow", "127.0.0.1:9", "--ticket-file", "ticket"]);
+        command.args(["--allow-peer", id.trim()]);
+        command.args(network.options());
+        let mut service = Service::run(command);
+        service.hear("On the other host");
+        service
+    };
+    let mut service = serve();
+    let mut command = run(&["forward", "-L", "0:127.0.0.1:9", "@ticket"]);
+    command.args(network.options());
+    let mut forward = Service::run(command);
+    let relayed = |connection: u64| {
+        eventually("a path through the relay", || {
+            let top = Running(run(&["top", "--json"]).spawn().unwrap()).finish();
+            let all = top.ok().json()["connections"].as_array()?.clone();
+            let is_it = |it: &&Value| it["doing"] == "forwarding" && it["connection"] == connection;
+            let paths = all.iter().find(is_it)?["paths"].as_array()?.clone();
+            paths.iter().any(|path| path["relay"] == true).then_some(())
+        });
+    };
+    forward.hear("Forwarding ");
+    relayed(1);
+    service.process.0.kill().unwrap();
+    service.process.0.wait().unwrap();
+    let service = serve();
+    forward.hear("trying again in 1 s");
+    relayed(2);
+    forward.end();
+    service.end();
+}
