@@ -1,7 +1,7 @@
 use std::ops::Deref;
 
 use crate::datagram::DatagramType;
-use crate::reader::Reader;
+use crate::reader::{Reader, exactly};
 use crate::{CID_LEN, ConnectionId, DecodeError, TICKET_ID_LEN, VERSION};
 
 /// Bytes of every INIT: no answer is longer than its request.
@@ -97,14 +97,7 @@ impl<'a> Init<'a> {
     pub fn decode(datagram: &'a [u8]) -> Result<Signed<'a, Self>, DecodeError> {
         let mut reader = Reader::new(datagram);
         start(DatagramType::Init, &mut reader)?;
-        if datagram.len() != INIT_LEN {
-            let found = datagram.len();
-            return Err(DecodeError::WrongLength {
-                what: "an INIT",
-                expected: INIT_LEN,
-                found,
-            });
-        }
+        exactly(datagram, INIT_LEN, "an INIT")?;
         let (rest, mac2) = datagram.split_last_chunk().ok_or(DecodeError::Truncated {
             what: "an INIT's mac2",
         })?;
@@ -170,14 +163,7 @@ impl<'a> Reply<'a> {
         let receiver_cid = ConnectionId(reader.array("a REPLY's connection id")?);
         let noise = noise(&mut reader, "a REPLY's Noise message")?;
         let expected = REPLY_HEADER_LEN + noise.len() + MAC1_LEN;
-        if datagram.len() != expected {
-            let found = datagram.len();
-            return Err(DecodeError::WrongLength {
-                what: "a REPLY",
-                expected,
-                found,
-            });
-        }
+        exactly(datagram, expected, "a REPLY")?;
         let (authenticated, mac1) = split_mac1(datagram, "a REPLY's mac1")?;
         let message = Self {
             receiver_cid,
@@ -215,14 +201,7 @@ impl Cookie {
     pub fn decode(datagram: &[u8]) -> Result<Signed<'_, Self>, DecodeError> {
         let mut reader = Reader::new(datagram);
         start(DatagramType::Cookie, &mut reader)?;
-        if datagram.len() != COOKIE_LEN {
-            let found = datagram.len();
-            return Err(DecodeError::WrongLength {
-                what: "a COOKIE",
-                expected: COOKIE_LEN,
-                found,
-            });
-        }
+        exactly(datagram, COOKIE_LEN, "a COOKIE")?;
         let message = Self {
             receiver_cid: ConnectionId(reader.array("a COOKIE's connection id")?),
             nonce: reader.array("a COOKIE's nonce")?,

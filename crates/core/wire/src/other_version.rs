@@ -3,7 +3,7 @@
 
 use crate::datagram::DatagramType;
 use crate::handshake::{append_mac1, split_mac1};
-use crate::reader::Reader;
+use crate::reader::{Reader, exactly};
 use crate::{
     CID_LEN, ConnectionId, DecodeError, INIT_LEN, MAC1_LEN, MAC2_LEN, Signed, TICKET_ID_LEN,
 };
@@ -39,7 +39,7 @@ impl AnyInit {
     pub fn decode(datagram: &[u8]) -> Result<Signed<'_, Self>, DecodeError> {
         let mut reader = Reader::new(datagram);
         DatagramType::Init.expect(&mut reader)?;
-        has_length(datagram, "an INIT", INIT_LEN)?;
+        exactly(datagram, INIT_LEN, "an INIT")?;
         let message = Self {
             version: reader.u8("the protocol version")?,
             sender_cid: ConnectionId(reader.array("an INIT's connection id")?),
@@ -63,7 +63,7 @@ impl OtherVersion {
     pub fn decode(datagram: &[u8]) -> Result<Signed<'_, Self>, DecodeError> {
         let mut reader = Reader::new(datagram);
         DatagramType::OtherVersion.expect(&mut reader)?;
-        has_length(datagram, "a VERSION", OTHER_VERSION_LEN)?;
+        exactly(datagram, OTHER_VERSION_LEN, "a VERSION")?;
         let message = Self {
             version: reader.u8("the protocol version")?,
             receiver_cid: ConnectionId(reader.array("a VERSION's connection id")?),
@@ -83,17 +83,6 @@ impl OtherVersion {
         datagram.extend_from_slice(&[DatagramType::OtherVersion as u8, self.version]);
         datagram.extend_from_slice(&self.receiver_cid.0);
         append_mac1(datagram, sign)
-    }
-}
-
-fn has_length(datagram: &[u8], what: &'static str, expected: usize) -> Result<(), DecodeError> {
-    match datagram.len() {
-        found if found == expected => Ok(()),
-        found => Err(DecodeError::WrongLength {
-            what,
-            expected,
-            found,
-        }),
     }
 }
 

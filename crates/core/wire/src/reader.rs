@@ -78,3 +78,19 @@ impl<'a> Reader<'a> {
         }
     }
 }
+
+/// Whether something has its only length.
+pub(crate) fn exactly(
+    bytes: &[u8],
+    expected: usize,
+    what: &'static str,
+) -> Result<(), DecodeError> {
+    match bytes.len() {
+        found if found == expected => Ok(()),
+        found => Err(DecodeError::WrongLength {
+            what,
+            expected,
+            found,
+        }),
+    }
+}

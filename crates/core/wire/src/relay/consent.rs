@@ -3,11 +3,11 @@ use std::net::SocketAddr;
 use bytes::BufMut;
 
 use super::{
-    ADDRESS_LEN, ListenerName, MAC_LEN, Mac, NONCE_LEN, Nonce, RelayId, RelayType, exactly,
-    get_address, get_zeros, put_address,
+    ADDRESS_LEN, ListenerName, MAC_LEN, Mac, NONCE_LEN, Nonce, RelayId, RelayType, get_address,
+    get_zeros, put_address,
 };
 use crate::DecodeError;
-use crate::reader::Reader;
+use crate::reader::{Reader, exactly};
 
 /// Bytes of every HELLO: more than its answer has.
 pub const HELLO_LEN: usize = 64;

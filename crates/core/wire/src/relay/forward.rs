@@ -5,7 +5,7 @@ use bytes::BufMut;
 
 use super::{MAC_LEN, Mac, RateClass, RelayType};
 use crate::DecodeError;
-use crate::reader::Reader;
+use crate::reader::{Reader, exactly};
 
 /// Bytes of every STALE: fewer than the shortest FORWARD has.
 pub const STALE_LEN: usize = 1 + 1 + 4 + MAC_LEN;
@@ -172,7 +172,7 @@ impl Grant {
     /// As [`ForwardHeader::decode`], or the length is wrong.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let grant = Self::in_front_of(bytes)?;
-        super::exactly(bytes, grant.as_bytes().len(), "a grant")?;
+        exactly(bytes, grant.as_bytes().len(), "a grant")?;
         Ok(grant)
     }
 

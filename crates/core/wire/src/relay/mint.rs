@@ -5,7 +5,7 @@ use super::{
     Voucher, get_zeros,
 };
 use crate::DecodeError;
-use crate::reader::Reader;
+use crate::reader::{Reader, exactly};
 
 /// Bytes of every MINT.
 pub const MINT_LEN: usize = UNSIGNED_LEN + SIGNATURE_LEN;
@@ -154,7 +154,7 @@ impl Minted {
             back: Grant::get(&mut reader)?,
         };
         let expected = datagram.len() - reader.rest().len();
-        super::exactly(datagram, expected, "a MINTED")?;
+        exactly(datagram, expected, "a MINTED")?;
         Ok(minted)
     }
 }

@@ -38,7 +38,7 @@ pub use stream::{
 pub use ticket::{Access, MAX_RELAY_ADDRESSES, RelayTicket};
 pub use voucher::{RateClass, VOUCHER_LEN, Voucher, VoucherTerms};
 
-use crate::reader::Reader;
+use crate::reader::{Reader, exactly};
 use crate::text::{BASE32, encoded_len};
 use crate::{DecodeError, TextError};
 
@@ -256,17 +256,6 @@ impl fmt::Debug for ListenerName {
 #[inline]
 pub fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
-}
-
-fn exactly(bytes: &[u8], expected: usize, what: &'static str) -> Result<(), DecodeError> {
-    match bytes.len() {
-        found if found == expected => Ok(()),
-        found => Err(DecodeError::WrongLength {
-            what,
-            expected,
-            found,
-        }),
-    }
 }
 
 /// Writes an address as 18 bytes, IPv4 mapped into IPv6.

@@ -7,10 +7,10 @@ use bytes::BufMut;
 
 use super::{
     Consent, ForwardHeader, HELLO_LEN, LISTEN_LEN, MINT_LEN, Peer, RelayId, RelayType,
-    SIGNATURE_LEN, VOUCHER_LEN, Voucher, exactly,
+    SIGNATURE_LEN, VOUCHER_LEN, Voucher,
 };
 use crate::DecodeError;
-use crate::reader::Reader;
+use crate::reader::{Reader, exactly};
 
 /// The longest message that a relay reads over TCP.
 pub const STREAM_REQUEST_MAX_LEN: usize = MINT_LEN;

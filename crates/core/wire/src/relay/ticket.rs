@@ -5,7 +5,7 @@ use std::str::FromStr;
 use bytes::BufMut;
 
 use super::{RelayId, VOUCHER_LEN, Voucher};
-use crate::reader::Reader;
+use crate::reader::{Reader, exactly};
 use crate::text::{TextError, TextFormat};
 use crate::{DecodeError, address};
 
@@ -131,7 +131,7 @@ fn decode(body: &[u8]) -> Result<RelayTicket, DecodeError> {
     {
         return Err(DecodeError::Malformed { what });
     }
-    super::exactly(body, body.len() - reader.rest().len(), "it")?;
+    exactly(body, body.len() - reader.rest().len(), "it")?;
     Ok(RelayTicket {
         relay,
         addresses,

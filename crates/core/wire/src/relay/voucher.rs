@@ -4,7 +4,7 @@ use bytes::BufMut;
 
 use super::{RelayId, SIGNATURE_LEN};
 use crate::DecodeError;
-use crate::reader::Reader;
+use crate::reader::{Reader, exactly};
 
 /// Bytes of a voucher.
 pub const VOUCHER_LEN: usize = TERMS_LEN + SIGNATURE_LEN;
@@ -140,7 +140,7 @@ impl Voucher {
     /// # Errors
     /// The length is wrong or the class unknown.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        super::exactly(bytes, VOUCHER_LEN, "a voucher")?;
+        exactly(bytes, VOUCHER_LEN, "a voucher")?;
         Self::get(&mut Reader::new(bytes))
     }
 
