@@ -174,7 +174,7 @@ Examples:
   manyway recv --code --registry https://… --token-file token ~/inbox
   MANYWAY_TICKET=@ticket manyway recv";
 
-/// What happens when a connection is lost that is to last.
+/// What happens when a lasting connection is lost.
 #[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "When the network fails")]
 pub(crate) struct LastingArgs {

@@ -140,7 +140,7 @@ async fn work(
     Err(over(ConnectionLost(reason)))
 }
 
-/// What an error is on a connection after a lost one.
+/// On a connection after a lost one, a failure to listen may pass.
 fn later(error: anyhow::Error) -> anyhow::Error {
     match error.downcast::<Refusal>() {
         Ok(refusal) if refusal.code == Code::Failed => PortHeld(refusal).into(),

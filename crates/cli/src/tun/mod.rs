@@ -28,7 +28,6 @@ use crate::forward::stream::{Stream, over};
 use crate::listener::Listener;
 use crate::publish::Doing;
 use crate::relays::RelaySources;
-use crate::reports::Reports;
 use crate::screen::Screen;
 use crate::ticket::Invitation;
 use crate::{options, retry, ticket};
@@ -195,7 +194,7 @@ async fn wait(
     let listener = Listener {
         screen: &setup.screen,
         stop: &setup.stop,
-        reports: &Reports::silent(&setup.screen),
+        reports: &setup.reports,
         door: &door,
         network: &args.network,
         ticket: &args.announce,

@@ -274,15 +274,23 @@ fn each_failure_has_its_sentence() {
     fs::write(hosts.place.path("ticket-4004"), old).unwrap();
     failures.push(("old ticket", hosts.send("4004", &[])));
 
-    end(hosts.listen("4005", &[]));
-    let ticket = fs::read_to_string(hosts.place.path("ticket-4005")).unwrap();
-    let ticket: Ticket = ticket.trim().parse().unwrap();
-    let newer = live::inside(&hosts.names[LISTENER], || {
-        UdpSocket::bind("203.0.113.5:4005")
-    });
-    let newer = newer.unwrap();
-    let newer = spawn(move || answer_as(&newer, &ticket, 200));
-    failures.push(("newer release", hosts.send("4005", &["--carrier", "udp"])));
+    let other_release = |port: &str, version| {
+        end(hosts.listen(port, &[]));
+        let ticket = fs::read_to_string(hosts.place.path(&format!("ticket-{port}"))).unwrap();
+        let ticket: Ticket = ticket.trim().parse().unwrap();
+        let at = format!("203.0.113.5:{port}");
+        let socket = live::inside(&hosts.names[LISTENER], || UdpSocket::bind(at)).unwrap();
+        let answering = spawn(move || answer_as(&socket, &ticket, version));
+        (hosts.send(port, &["--carrier", "udp"]), answering)
+    };
+    let (sender, newer) = other_release("4005", 200);
+    failures.push(("newer release", sender));
+    let (sender, older) = other_release("4011", 2);
+    failures.push(("older release", sender));
+
+    let _over_udp = hosts.listen("4012", &["--carrier", "udp"]);
+    let over_tcp = hosts.send("4012", &["--carrier", "tcp"]);
+    failures.push(("TCP alone to UDP alone", over_tcp));
 
     let _behind_nat = hosts.listen("4006", &["--path", "192.168.77.2"]);
     failures.push(("private address behind NAT", hosts.send("4006", &[])));
@@ -313,6 +321,7 @@ fn each_failure_has_its_sentence() {
         note(failure);
     }
     newer.join().unwrap();
+    older.join().unwrap();
     // It has to be there until the others have ended.
     let _down = hosts.listen("4009", &via);
     end(first_relay);

@@ -205,3 +205,24 @@ fn a_connection_after_a_lost_one_has_relays_again() {
     forward.end();
     service.end();
 }
+
+#[test]
+fn a_registry_without_relays_is_told_at_both_ends() {
+    let transfer = Transfer::new(1);
+    let network = Network::start(&transfer, 0);
+    let common = ["recv", "in", "--once", "--path", "127.0.0.1"];
+    let mut receiver = manyway(transfer.path(), &common);
+    receiver.args(["--ticket-file", "ticket"]);
+    let receiver = Running(receiver.args(network.options()).spawn().unwrap());
+    let ticket = transfer.ticket();
+    let common = ["send", "file", "--path", "127.0.0.1", "--to", &ticket];
+    let mut sender = manyway(transfer.path(), &common);
+    let sent = Running(sender.args(network.options()).spawn().unwrap())
+        .finish()
+        .ok();
+    let told = "The registry lists no relay: manyway uses direct paths";
+    assert!(sent.stderr.contains(told), "{sent:?}");
+    let received = receiver.finish().ok();
+    let told = "The registry lists no relay, so the ticket names none";
+    assert!(received.stderr.contains(told), "{received:?}");
+}

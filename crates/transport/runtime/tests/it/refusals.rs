@@ -4,12 +4,9 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use crate::common::{Data, Pair, config, endpoint, pair, read_all, write_all};
-use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
-use aws_lc_rs::hmac::{self, HMAC_SHA256};
 use manyway_runtime::{
     BindError, Config, ConnectError, Endpoint, EndpointOptions, PathSelector, ProblemKind,
 };
-use manyway_wire::{AnyInit, MAC1_LEN, MAC2_LEN, OtherVersion};
 
 const LO: [&str; 1] = ["127.0.0.1"];
 
@@ -52,48 +49,6 @@ async fn a_ticket_of_before_is_answered_by_nobody() {
     let (connected, accepted) = tokio::join!(connector.connect(&new), again.accept());
     connected.unwrap();
     accepted.unwrap();
-}
-
-/// A listener of another version, which says so.
-fn other_version(socket: &UdpSocket, secret: &[u8; 32], version: u8) {
-    let mut init = [0; 1500];
-    let (len, initiator) = socket.recv_from(&mut init).unwrap();
-    let mac1 = &init[len - MAC2_LEN - MAC1_LEN..len - MAC2_LEN];
-    let secret = Salt::none(HKDF_SHA256).extract(secret);
-    let key = secret.expand(&[b"manyway mac1"], HMAC_SHA256).unwrap();
-    let asked = AnyInit::decode(&init[..len]).unwrap();
-    let answer = OtherVersion {
-        version,
-        receiver_cid: asked.sender_cid,
-    };
-    let sign = |bytes: &[u8]| {
-        let code = hmac::sign(&key.into(), &[bytes, mac1].concat());
-        *code.as_ref().first_chunk().unwrap()
-    };
-    socket.send_to(&answer.seal(sign), initiator).unwrap();
-}
-
-#[tokio::test]
-async fn another_version_is_told_at_once() {
-    for (version, remedy) in [(2, "on the other host"), (200, "on this host")] {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let listener = endpoint(&LO, config()).await;
-        let mut ticket = listener.listen().unwrap();
-        listener.close().await;
-        ticket.addresses = vec![socket.local_addr().unwrap()];
-        let secret = ticket.secret;
-        let answered = tokio::task::spawn_blocking(move || {
-            other_version(&socket, &secret, version);
-            socket
-        });
-        let connector = endpoint(&LO, config()).await;
-        let error = connector.connect(&ticket).await.unwrap_err();
-        let text = error.to_string();
-        assert!(matches!(error, ConnectError::Ended(_)), "{text}");
-        let said = format!("speaks version {version} of the protocol");
-        assert!(text.contains(&said) && text.ends_with(remedy), "{text}");
-        answered.await.unwrap();
-    }
 }
 
 #[tokio::test]

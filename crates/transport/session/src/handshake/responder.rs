@@ -411,7 +411,7 @@ impl Responder {
         })
     }
 
-    /// Only who holds the ticket gets any answer.
+    /// Whoever doesn't hold the ticket gets no answer.
     fn check_sender(
         &self,
         ticket_id: [u8; TICKET_ID_LEN],
