@@ -29,13 +29,14 @@ fn systemd_has_nothing_to_say() {
     let system = [
         ("manyway-recv.service", "manyway-recv.service"),
         ("manyway-relay.service", "manyway-relay.service"),
+        ("manyway-registry.service", "manyway-registry.service"),
     ];
     let user = [
         ("manyway-send@.service", "manyway-send@nightly.service"),
         ("manyway-send@.timer", "manyway-send@nightly.timer"),
     ];
-    for (units, manager) in [(system, "--system"), (user, "--user")] {
-        let Some(said) = verified(&units, manager, ["\0", ""]) else {
+    for (units, manager) in [(&system[..], "--system"), (&user[..], "--user")] {
+        let Some(said) = verified(units, manager, ["\0", ""]) else {
             return;
         };
         let ours: Vec<&str> = said
@@ -44,7 +45,7 @@ fn systemd_has_nothing_to_say() {
             .collect();
         assert_eq!(ours, [""; 0], "{said}");
         // It would say so.
-        let wrong = verified(&units, manager, ["KillMode", "KilMode"]).unwrap();
+        let wrong = verified(units, manager, ["KillMode", "KilMode"]).unwrap();
         assert!(wrong.contains("'KilMode'"), "{wrong}");
     }
 }
