@@ -14,7 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
 use crate::children;
-use crate::close::{ClosedByPeer, NOT_ALLOWED, TIMED_OUT};
+use crate::close::{ClosedByPeer, FAILED, NOT_ALLOWED, TIMED_OUT};
 use crate::diagnosis::NoAnswer;
 use crate::forward::error::PortHeld;
 use crate::forward::error::{Cut, Refusal};
@@ -93,6 +93,7 @@ impl Class {
         if let Some(closed) = cause.downcast_ref::<ClosedByPeer>() {
             return Some(match closed.code {
                 NOT_ALLOWED => Self::Refused,
+                FAILED => Self::Failed,
                 _ => Self::Interrupted,
             });
         }

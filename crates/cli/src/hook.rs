@@ -186,6 +186,7 @@ mod tests {
         let args = ReportArgs {
             json: false,
             progress: None,
+            metrics: None,
             hook: Some(command.to_owned()),
             hook_timeout: Duration::from_secs(60),
         };

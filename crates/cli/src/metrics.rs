@@ -1,4 +1,4 @@
-//! `recv --metrics`: counters of transfers in Prometheus' text format.
+//! `--metrics` of `send`, `sync` and `recv`: counters of transfers in Prometheus' text format.
 //!
 //! What a transfer has moved counts while it runs. No label is the peer's to choose.
 
@@ -157,7 +157,7 @@ impl State {
         }
         let (active, help) = (self.active.len(), "Transfers under way.");
         text.single("manyway_transfers_active", "gauge", help, active);
-        let help = "Content received, without content that existed already.";
+        let help = "Content moved, without what the receiver had already.";
         text.single("manyway_transfer_bytes_total", "counter", help, moved.bytes);
         let help = "Files complete and on disk.";
         text.single("manyway_transfer_files_total", "counter", help, moved.files);

@@ -18,7 +18,6 @@ use crate::exchange::{self, Job, Role, Setup};
 use crate::exit::{Expired, Interrupted, NotCreated, Stop, usage, words};
 use crate::forward::pipe;
 use crate::listener::Listener;
-use crate::metrics::Metrics;
 use crate::relays::RelaySources;
 use crate::reports::Reports;
 use crate::retry::until_done;
@@ -66,10 +65,7 @@ async fn recv(
 ) -> anyhow::Result<Ended> {
     // A code leads one sender here.
     args.once |= args.code.code;
-    reports.with_hook(&args.report, Some(&dir))?;
-    if let Some(address) = args.metrics {
-        reports.with_metrics(Metrics::serve(screen, address).await?);
-    }
+    reports.of_transfers(&args.report, Some(&dir)).await?;
     let carrier = args.network.carrier;
     let mut relays = RelaySources::read(screen, &args.relays, carrier, None)?;
     if source.is_some() {

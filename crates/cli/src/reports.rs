@@ -49,22 +49,21 @@ impl Reports {
         })
     }
 
-    /// Runs the hook of the options from now on; `dir` is where a receiver's files go.
+    /// Runs the hook of the options from now on, and counts transfers; `dir` is where a receiver's
+    /// files go.
     ///
     /// # Errors
-    /// The options are wrong.
-    pub(crate) fn with_hook(
+    /// The options are wrong, or the address for metrics can't be bound.
+    pub(crate) async fn of_transfers(
         &mut self,
         args: &ReportArgs,
         dir: Option<&Path>,
     ) -> anyhow::Result<()> {
         self.hook = Hook::new(args, dir)?;
+        if let Some(address) = args.metrics {
+            self.metrics = Some(Metrics::serve(&self.screen, address).await?);
+        }
         Ok(())
-    }
-
-    /// Counts transfers from now on.
-    pub(crate) fn with_metrics(&mut self, metrics: Arc<Metrics>) {
-        self.metrics = Some(metrics);
     }
 
     /// Reports to the screen alone.

@@ -53,7 +53,7 @@ async fn send(
     mut args: SendArgs,
     syncs: bool,
 ) -> anyhow::Result<Summary> {
-    reports.with_hook(&args.report, None)?;
+    reports.of_transfers(&args.report, None).await?;
     if syncs && args.arrival.rename {
         return Err(usage(
             "`sync` replaces files that differ: use `send` with `--rename`",

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::network::{NetworkArgs, RelaySourceArgs};
-use super::transfer::{LastingArgs, TicketArgs};
+use super::transfer::{CodeArgs, LastingArgs, TicketArgs};
 use crate::forward::rules::{ListenRule, Rule};
 use crate::forward::spec::{Bind, Forward};
 
@@ -34,12 +34,15 @@ pub(crate) struct ServeArgs {
     pub(crate) relays: RelaySourceArgs,
     #[command(flatten)]
     pub(crate) ticket: TicketArgs,
+    #[command(flatten)]
+    pub(crate) code: CodeArgs,
 }
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
   manyway serve --allow localhost:22
   manyway serve --allow localhost:5432 --allow 10.0.0.7:443 --ticket-file ticket
+  manyway serve --allow localhost:22 --code --registry https://… --token-file token
   manyway serve --allow '*:*'             any target that this host reaches
   manyway serve --allow-listen 8080       for forward -R 8080:localhost:80";
 
@@ -50,11 +53,12 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = FORWARD_EXAMPLES)]
 pub(crate) struct ForwardArgs {
-    /// Ticket of `manyway serve` (mw1…), @FILE with it, or the name of a peer
+    /// Ticket or code of `manyway serve` (mw1…, 7-guitar-saddle-orbit), @FILE with it, or the name
+    /// of a peer
     #[arg(value_name = "TICKET")]
     pub(crate) ticket: Option<String>,
 
-    /// Ticket of `manyway serve`, @FILE, or the name of a peer, as an option
+    /// Ticket or code of `manyway serve`, @FILE, or the name of a peer, as an option
     #[arg(long, value_name = "TICKET")]
     pub(crate) to: Option<String>,
 

@@ -1,5 +1,6 @@
 //! What `send` and `recv` tell programs.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -19,6 +20,10 @@ pub(crate) struct ReportArgs {
     /// transfer is that of `--json`. docs/guide.md in the source tree lists all fields.
     #[arg(long, value_name = "json", hide_possible_values = true)]
     pub(crate) progress: Option<ProgressFormat>,
+
+    /// Address for Prometheus metrics of transfers (http://ADDR:PORT/metrics) and /health
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) metrics: Option<SocketAddr>,
 
     /// Program to run after each transfer, whether it succeeded or failed
     ///

@@ -1,7 +1,6 @@
 //! `send` and `recv`.
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -130,10 +129,6 @@ pub(crate) struct RecvArgs {
     /// Exit after one transfer
     #[arg(long)]
     pub(crate) once: bool,
-
-    /// Address for Prometheus metrics of transfers (http://ADDR:PORT/metrics) and /health
-    #[arg(long, value_name = "ADDR:PORT", help_heading = "Output")]
-    pub(crate) metrics: Option<SocketAddr>,
 
     /// Exit at the end of standard input, which tells a receiver over ssh that its caller is gone
     #[arg(long, hide = true)]
@@ -373,7 +368,7 @@ pub(crate) struct CodeArgs {
     /// The other side writes the code in place of a ticket, and names the same registry. It needs
     /// no token and no relays: with the code, it gets the ticket, which lends it both. The code
     /// works once and expires after an hour, unless the registry sets another time. A wrong word
-    /// ends it. manyway then exits after one transfer.
+    /// ends it. `send` and `recv` with a code exit after one transfer.
     #[arg(long, conflicts_with = "ticket_file")]
     pub(crate) code: bool,
 }

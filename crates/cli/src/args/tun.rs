@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::network::{NetworkArgs, RelaySourceArgs};
-use super::transfer::{LastingArgs, TicketArgs};
+use super::transfer::{CodeArgs, LastingArgs, TicketArgs};
 use crate::cidr::{Cidr, Interface};
 
 /// Carry the packets of any program over all paths (Linux, root)
@@ -15,11 +15,12 @@ use crate::cidr::{Cidr, Interface};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TunArgs {
-    /// Ticket of the other side's `manyway tun` (mw1…), or @FILE with it
+    /// Ticket or code of the other side's `manyway tun` (mw1…, 7-guitar-saddle-orbit), or @FILE
+    /// with it
     #[arg(value_name = "TICKET")]
     pub(crate) ticket: Option<String>,
 
-    /// Ticket of the other side's `manyway tun`, or @FILE, as an option
+    /// Ticket or code of the other side's `manyway tun`, or @FILE, as an option
     #[arg(long, value_name = "TICKET")]
     pub(crate) to: Option<String>,
 
@@ -91,6 +92,8 @@ pub(crate) struct TunArgs {
     pub(crate) relays: RelaySourceArgs,
     #[command(flatten)]
     pub(crate) announce: TicketArgs,
+    #[command(flatten)]
+    pub(crate) code: CodeArgs,
 }
 
 const EXAMPLES: &str = "\

@@ -60,6 +60,7 @@ pub(crate) async fn send(screen: &Screen, args: SendArgs) -> anyhow::Result<()> 
         (args.report.json, "--json"),
         (args.report.progress.is_some(), "--progress"),
         (args.report.hook.is_some(), "--hook"),
+        (args.report.metrics.is_some(), "--metrics"),
         (!args.quota.quota.is_empty(), "--quota"),
     ];
     check(given, &more)?;
@@ -94,7 +95,7 @@ pub(crate) async fn receive(
         (args.report.json, "--json"),
         (args.report.progress.is_some(), "--progress"),
         (args.report.hook.is_some(), "--hook"),
-        (args.metrics.is_some(), "--metrics"),
+        (args.report.metrics.is_some(), "--metrics"),
         (args.guard.max_total.is_some(), "--max-total"),
         (!args.quota.quota.is_empty(), "--quota"),
     ];

@@ -67,7 +67,7 @@ async fn serve(
         door: &door,
         network: &args.network,
         ticket: &args.ticket,
-        code: false,
+        code: args.code.code,
         retry: None,
         begun: Cell::default(),
         instructions: &|with, invitation| instructions(&rules, with, invitation),

@@ -51,6 +51,11 @@ pub(crate) async fn run(screen: &Screen, args: TunArgs) -> anyhow::Result<()> {
     let carrier = args.network.carrier;
     let mut relays = RelaySources::read(screen, &args.relays, carrier, None)?;
     if invitation.is_some() {
+        if args.code.code {
+            return Err(usage(
+                "`--code` makes a code for the other side: leave it out, or the ticket",
+            ));
+        }
         relays.check_access()?;
     }
     let endpoint = options::bind_for_packets(&args.network, usize::from(args.mtu) + NUMBER_LEN);
@@ -198,7 +203,7 @@ async fn wait(
         door: &door,
         network: &args.network,
         ticket: &args.announce,
-        code: false,
+        code: args.code.code,
         retry: None,
         begun: Cell::default(),
         instructions: &|with, invitation| {

@@ -1,7 +1,10 @@
 //! One-time codes: two hosts that share four words find each other at a registry.
 
 use std::fs;
+use std::io::Write;
+use std::net::TcpListener;
 use std::path::Path;
+use std::thread::spawn;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -49,7 +52,8 @@ impl Place {
         let mut host = Service::start(self.dir.path(), &line);
         host.hear("The code works once, within ");
         let words = host.said.split_whitespace();
-        let codes: Vec<&str> = words.filter(|word| Code::is_meant(word)).collect();
+        let mut codes: Vec<&str> = words.filter(|word| Code::is_meant(word)).collect();
+        codes.dedup();
         assert_eq!(codes.len(), 1, "{}", host.said);
         let code = codes[0].to_owned();
         assert_eq!(code.split('-').count(), 4);
@@ -100,7 +104,7 @@ fn a_code_stands_for_a_ticket_in_both_directions_and_is_in_no_log() {
     let _relay = Service::relay(place.dir.path(), &place.url.to_string(), "relay.key");
     let (sender, first) = place.host(&["send", "file", "-vvv"]);
     // It says more than a pipe holds.
-    let sender = std::thread::spawn(|| sender.finish().ok());
+    let sender = spawn(|| sender.finish().ok());
     let received = place.guest(&["recv", &first, "in", "-vvv"]).finish().ok();
     let sent = sender.join().unwrap();
     same(
@@ -108,7 +112,7 @@ fn a_code_stands_for_a_ticket_in_both_directions_and_is_in_no_log() {
         &place.guests.path().join("in/file"),
     );
     let (receiver, second) = place.host(&["recv", "in", "-vvv"]);
-    let receiver = std::thread::spawn(|| receiver.finish().ok());
+    let receiver = spawn(|| receiver.finish().ok());
     // As people write it, from a file.
     let written = format!("{}\n", second.to_uppercase().replace('-', "  "));
     fs::write(place.guests.path().join("code"), written).unwrap();
@@ -157,6 +161,25 @@ fn the_guest_gets_the_relays_of_the_host() {
     let paths = sent["paths"].as_array().unwrap();
     assert!(paths.iter().any(|path| path["relay"] == true), "{sent}");
     relay.end();
+}
+
+/// `serve` and its guest go on after the code has been used; nobody else can use it.
+#[test]
+fn a_code_leads_to_the_services_of_a_host() {
+    let place = Place::new(&[]);
+    let service = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = service.local_addr().unwrap().to_string();
+    spawn(move || {
+        for tcp in service.incoming() {
+            tcp.unwrap().write_all(b"hello").unwrap();
+        }
+    });
+    let (host, code) = place.host(&["serve", "--allow", &target]);
+    let connected = place.guest(&["connect", "--stdio", "-q", &code]);
+    assert_eq!(connected.finish().ok().stdout, "hello");
+    let (status, said) = told(place.guest(&["connect", "--stdio", &code]).finish());
+    assert_eq!(status, 4, "{said}");
+    host.end();
 }
 
 #[test]

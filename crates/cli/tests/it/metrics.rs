@@ -1,8 +1,8 @@
-//! `recv --metrics`: what Prometheus reads of a receiver.
+//! `--metrics`: what Prometheus reads of a receiver and of a sender.
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 
 use crate::common::transfer::Transfer;
 use crate::common::{Finished, Running, eventually, manyway};
@@ -11,6 +11,23 @@ fn send(transfer: &Transfer, arguments: &[&str]) -> Running {
     let common = ["send", "file", "--to", "@ticket", "--path", "127.0.0.1"];
     let mut command = manyway(transfer.path(), &common);
     Running(command.args(arguments).spawn().unwrap())
+}
+
+/// The system chose it, and nobody has it any more.
+fn free_address() -> String {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    free.local_addr().unwrap().to_string()
+}
+
+/// What a program serves there, once it does.
+fn scrape(address: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    let request = "GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+    Some(text)
 }
 
 /// The value of a sample.
@@ -23,10 +40,7 @@ fn value(text: &str, sample: &str) -> f64 {
 #[test]
 fn transfers_are_counted_while_they_run_and_by_their_ends() {
     let transfer = Transfer::new(2_000_000);
-    // The system chose it, and nobody has it any more.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = free.local_addr().unwrap().to_string();
-    drop(free);
+    let [address, senders] = [(); 2].map(|()| free_address());
     let line = [
         "recv",
         "in",
@@ -39,18 +53,10 @@ fn transfers_are_counted_while_they_run_and_by_their_ends() {
     ];
     let receiver = Running(manyway(transfer.path(), &line).spawn().unwrap());
     transfer.ticket();
-    let get = || {
-        let mut stream = TcpStream::connect(&address).unwrap();
-        let request = "GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        assert!(text.starts_with("HTTP/1.1 200"), "{text}");
-        text
-    };
+    let get = || scrape(&address).expect("the receiver serves metrics");
     let idle = get();
     assert_eq!(value(&idle, "manyway_transfers_active"), 0.0);
-    let sender = send(&transfer, &["--limit", "8Mbps"]);
+    let sender = send(&transfer, &["--limit", "8Mbps", "--metrics", &senders]);
     let during = eventually("a transfer", || {
         let text = get();
         (value(&text, "manyway_transfer_bytes_total") > 0.0).then_some(text)
@@ -62,6 +68,13 @@ fn transfers_are_counted_while_they_run_and_by_their_ends() {
     );
     let received = "manyway_interface_received_bytes_total{interface=\"127.0.0.1\"}";
     assert!(value(&during, received) > 0.0, "{during}");
+    let sent = "manyway_interface_sent_bytes_total{interface=\"127.0.0.1\"}";
+    let theirs = eventually("the sender's metrics", || {
+        let text = scrape(&senders)?;
+        (value(&text, "manyway_transfer_bytes_total") > 0.0).then_some(text)
+    });
+    assert_eq!(value(&theirs, "manyway_transfers_active"), 1.0);
+    assert!(value(&theirs, sent) > 0.0, "{theirs}");
     sender.finish().ok();
     fs::write(transfer.path().join("file"), "another").unwrap();
     let refused: Finished = send(&transfer, &[]).finish();
