@@ -15,7 +15,7 @@ use crate::args::{NetworkArgs, TicketArgs};
 use crate::diagnosis::Diagnosis;
 use crate::door::Door;
 use crate::exit::{Interrupted, NeverCame, NobodyCame, Stop, words};
-use crate::relays::{BackgroundTasks, OfferedCode, RelaySources};
+use crate::relays::{BackgroundTasks, OfferedCode, RelaySources, SILENT};
 use crate::reports::Reports;
 use crate::screen::Screen;
 use crate::{options, qr, ticket};
@@ -30,8 +30,6 @@ const NETWORK: Duration = Duration::from_secs(3);
 const OTHERS: Duration = Duration::from_secs(1);
 const NO_NETWORK: &str = "This host has no network yet, so no other host can reach it. manyway \
     writes the ticket again when the network is up.";
-/// How long a relay may take to answer before the user is told.
-const RELAY: Duration = Duration::from_secs(5);
 
 /// Whether nobody else can reach its maker.
 fn leads_nowhere(ticket: &Ticket) -> bool {
@@ -90,7 +88,7 @@ async fn tell_of_silent_relays(
     if follows_interfaces {
         until_online(&endpoint).await;
     }
-    sleep(RELAY).await;
+    sleep(SILENT).await;
     let silent = endpoint.silent_relays().into_iter();
     for at in silent.filter(|at| via.iter().any(|relay| relay.address == *at)) {
         screen.say(&Diagnosis::RelayDown(at).to_string());

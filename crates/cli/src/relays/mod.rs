@@ -14,15 +14,19 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use manyway::relay::{LentRegistry, LentRelay, MAX_TICKET_RELAYS, RelayId, RelayTicket};
-use manyway::{Carriers, CloseReason, ConnectError, Connection, Endpoint, RelayAddress, Ticket};
+use manyway::{
+    Carriers, CloseReason, ConnectError, Connection, Endpoint, RelayAddress, RelayState, Ticket,
+};
 use manyway_registry::client::ClientError;
 use rand::SeedableRng;
 use rand::rngs::{ChaCha20Rng, SysRng};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 pub(crate) use self::code::OfferedCode;
 use self::registry::{RegistryRelays, client};
@@ -47,6 +51,9 @@ const TICKET_WITHOUT_TCP: &str = "The ticket names no relay that is known to acc
     `--carrier tcp` manyway tries the listener's own addresses only. To be reachable through a \
     relay, the listener needs `--carrier tcp` or `auto`, and `--registry` or `--via`";
 
+/// How long a relay may take to answer before the user is told.
+pub(crate) const SILENT: Duration = Duration::from_secs(5);
+
 /// The relays of `--via` and those of a registry.
 pub(crate) struct RelaySources {
     args: RelaySourceArgs,
@@ -59,6 +66,27 @@ pub(crate) struct RelaySources {
     screen: Screen,
     /// How many relays to use at a time.
     pick: Option<u16>,
+}
+
+/// Says which of these relays, which are reached over UDP alone, an initiator can't use, though it
+/// has a connection without them.
+async fn tell_of_useless_relays(
+    screen: Screen,
+    connection: Connection,
+    via: Vec<RelayAddress>,
+) -> Infallible {
+    sleep(SILENT).await;
+    let named = |at| via.iter().any(|relay| relay.address == at);
+    let relays = connection.stats().relays.into_iter();
+    for relay in relays.filter(|relay| named(relay.address)) {
+        let problem = match (relay.state, relay.refused) {
+            (RelayState::Available | RelayState::InUse, _) => continue,
+            (RelayState::Waiting, Some(why)) => Diagnosis::RelayRefuses(relay.address, why),
+            (RelayState::Waiting, None) => Diagnosis::RelayDown(relay.address),
+        };
+        screen.say(&problem.to_string());
+    }
+    std::future::pending().await
 }
 
 impl RelaySources {
@@ -330,6 +358,8 @@ impl RelaySources {
             found.add_remotes(&met(peer_addresses).await);
             std::future::pending().await
         });
+        let (screen, via) = (self.screen.clone(), self.via_udp_alone());
+        tasks.spawn(tell_of_useless_relays(screen, connection.clone(), via));
         if let Some(mut registry) = registry {
             let (screen, connection) = (self.screen.clone(), connection.clone());
             let tell = move |news: &str| screen.say(news);

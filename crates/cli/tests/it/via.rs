@@ -67,6 +67,36 @@ fn what_is_wrong_with_a_relay_is_said_without_its_text() {
     drop(receiver);
 }
 
+#[test]
+fn a_sender_whose_relay_is_down_says_so_and_goes_on() {
+    let transfer = Transfer::new(1 << 20);
+    let relays = ["a", "b"].map(|name| Relay::start(transfer.path(), name));
+    let texts = relays.each_ref().map(|relay| relay.text.clone());
+    let [down, _up] = relays;
+    let own: manyway_wire::relay::RelayTicket = down.text.parse().unwrap();
+    let at = own.addresses[0];
+    down.end();
+    let receiver = transfer.receiver(&[]);
+    let ticket = transfer.ticket().trim().to_owned();
+    let via = ["--via", &texts[0], "--via", &texts[1]];
+    let line = [
+        "send",
+        "file",
+        "--to",
+        &ticket,
+        "--path",
+        "127.0.0.1",
+        "--limit",
+        "1Mbps",
+    ];
+    let mut sender = manyway(transfer.path(), &[&line[..], &via].concat());
+    let said = Running(sender.spawn().unwrap()).finish().ok().stderr;
+    let sentence = format!("the relay {at} doesn't answer. Check that it runs");
+    assert!(said.contains(&sentence), "{said}");
+    assert_eq!(said.matches("doesn't answer").count(), 1, "{said}");
+    transfer.check(receiver);
+}
+
 /// Otherwise nobody learns of it before somebody has tried to reach the listener.
 #[test]
 fn a_listener_whose_relay_is_down_says_so_once() {
