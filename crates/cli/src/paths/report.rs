@@ -334,6 +334,41 @@ mod tests {
         insta::assert_snapshot!("nothing", nothing.text());
     }
 
+    /// Its measurement takes two uplinks and 20 s; what it prints of these values doesn't.
+    #[test]
+    fn the_guide_shows_this_table() {
+        let measured = [
+            ("eth0", "203.0.113.5:4433", 34.7, 0.03, 7.238e6, 0),
+            ("wlan0", "203.0.113.5:4433", 30.4, 0.04, 3.934e6, 1),
+            ("eth0", "198.51.100.4:45170", 35.1, 0.01, 12.21e6, 0),
+            ("wlan0", "198.51.100.4:45170", 30.3, 0.04, 5.789e6, 1),
+        ];
+        let paths = measured.map(|(name, remote, rtt_ms, percent, rate, group)| Path {
+            name: name.to_owned(),
+            rtt_ms,
+            min_rtt_ms: 0.1,
+            loss: percent / 100.0,
+            ..path(remote, rate, group)
+        });
+        let group = |a: usize, b: usize| Group {
+            paths: vec![a, b],
+            rate_bps: paths[a].rate_bps + paths[b].rate_bps,
+        };
+        let groups = vec![group(0, 2), group(1, 3)];
+        let report = Report {
+            seconds: 16.0,
+            bytes: 70_660_000,
+            unused_relays: Vec::new(),
+            ..report(paths.to_vec(), groups, Ended::Time)
+        };
+        let guide = include_str!("../../../../docs/guide.md");
+        let shown = report.text();
+        assert!(
+            guide.contains(&shown),
+            "docs/guide.md shows another table:\n{shown}"
+        );
+    }
+
     #[test]
     fn one_object_for_programs() {
         let json = serde_json::to_string_pretty(&several()).unwrap();

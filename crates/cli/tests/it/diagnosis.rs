@@ -377,12 +377,13 @@ fn a_listener_without_a_network_says_so_and_writes_its_ticket_again() {
         &["recv", "in", "--ticket-file", "late", "--via", "@relay"],
     );
     let mut said = Said::by(&mut listener);
-    said.wait_for("has no network yet");
+    let offline = said.wait_for("has no network yet");
     let first = ticket().unwrap();
     assert!(first.addresses.iter().all(|a| a.ip().is_loopback()));
     hosts.inside(CLIENT, "ip link set eth0 up");
     hosts.inside(CLIENT, "ip route add default via 10.1.0.1");
-    said.wait_for("The network is up");
+    let online = said.wait_for("The network is up");
+    insta::assert_snapshot!("offline", format!("{offline}\n{online}"));
     let second = eventually("the second ticket", || {
         ticket().filter(|ticket| ticket.addresses != first.addresses)
     });

@@ -173,7 +173,7 @@ impl Place {
         let folder = program.parent().unwrap().display();
         let path = format!("{folder}:{}", std::env::var("PATH").unwrap());
         // A shell that becomes the command, where it is a single one: so it can be ended.
-        let single = !words.contains(['&', '|', ';', '>']);
+        let single = words.starts_with("manyway ") && !words.contains(['&', '|', ';', '>']);
         let line = if single {
             format!("exec {words}")
         } else {
@@ -189,6 +189,7 @@ impl Place {
             .env("MANYWAY_SSH", SSH)
             // Of this user's connections, `top` shows the page's.
             .env("XDG_RUNTIME_DIR", self.dir.path())
+            .env("TMPDIR", self.dir.path())
             .envs(self.environment.iter().cloned())
             .env("COLUMNS", "200")
             // This host alone: nothing listens to the network.
@@ -243,10 +244,11 @@ fn note(printed: &mut [Option<String>], said: &str) -> bool {
 /// Receivers, relays, registries and senders that wait for somebody with what they print.
 fn waits(words: &str) -> bool {
     let fetches = words.contains("mw1…") || words.contains(CODE);
+    let said = |option: &&str| words.contains(*option);
     let sends_to = words.contains(" --to ") || words.contains('@');
     (words.starts_with("manyway recv") && !fetches)
         || words.starts_with("manyway registry")
-        || (words.starts_with("manyway relay") && !words.contains("--invite"))
+        || (words.starts_with("manyway relay") && !["--invite", "--revoke"].iter().any(said))
         || (words.starts_with("manyway send") && !sends_to)
 }
 
