@@ -4,7 +4,7 @@
 use clap::{Arg, ArgAction, Command};
 
 /// Options that most people never need, or that go with another one: `--help` leaves them out.
-const RARE: [&str; 29] = [
+const RARE: [&str; 30] = [
     "acls",
     "advertise",
     "checksum",
@@ -20,6 +20,7 @@ const RARE: [&str; 29] = [
     "links",
     "max-size",
     "max-total",
+    "metrics",
     "owner",
     "pick",
     "port",
