@@ -33,7 +33,9 @@ pub fn tcp_listener(address: SocketAddr, buffer: Option<usize>) -> io::Result<So
 /// in flight. Where the system can't, more bytes wait in its buffer.
 pub fn limit_unsent(connection: &SockRef<'_>, bytes: u32) {
     #[cfg(target_os = "linux")]
-    connection.set_tcp_notsent_lowat(bytes).ok();
+    if let Err(error) = connection.set_tcp_notsent_lowat(bytes) {
+        tracing::debug!(%error, "TCP_NOTSENT_LOWAT can't be set");
+    }
     #[cfg(not(target_os = "linux"))]
     let _ = (connection, bytes);
 }

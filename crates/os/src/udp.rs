@@ -80,6 +80,12 @@ fn enlarge_buffers(socket: &Socket) {
     }
 }
 
+/// Whether the kernel parameters `net.core.rmem_max` and `net.core.wmem_max` limit the sizes of
+/// buffers, as Linux's do.
+pub fn has_buffer_limits() -> bool {
+    std::fs::exists("/proc/sys/net/core").unwrap_or(false)
+}
+
 /// Switches the kernel's receive timestamps off, which nobody reads.
 ///
 /// quinn-udp 0.6.3 switches them on, and its control buffer of 96 bytes doesn't hold them together

@@ -18,6 +18,7 @@ use rand::rngs::{ChaCha20Rng, SysRng};
 use tokio::sync::Notify;
 use tokio::time::MissedTickBehavior;
 
+use crate::addresses::{InterfaceAddress, interface_addresses};
 use crate::clock::Clock;
 use crate::connection::Connection;
 use crate::driver::shared::{ConnectionState, Shared};
@@ -26,7 +27,6 @@ use crate::driver::thread;
 use crate::error::{BindError, ConnectError};
 use crate::event::{Event, Events};
 use crate::interfaces::{InterfaceSelection, PathSelector, Place};
-use crate::os::addresses::{InterfaceAddress, interface_addresses};
 use crate::problem::{PathPair, PathProblem, foresee, is_impossible};
 use crate::tcp::dial::{keep_dialled, targets};
 use crate::tcp::{self, Carriers, TcpOptions};

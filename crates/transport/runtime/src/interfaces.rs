@@ -5,7 +5,9 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use crate::os::addresses::{InterfaceAddress, interface_addresses, interface_mtu, is_tunnel};
+use manyway_os::interface::{is_tunnel, mtu};
+
+use crate::addresses::{InterfaceAddress, interface_addresses};
 
 /// What a user calls a way out of the host: an interface or one of its addresses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,17 +80,17 @@ impl Place {
     /// known.
     pub(crate) fn mtu(&self) -> Option<u32> {
         if let Some(device) = &self.device {
-            return interface_mtu(&device.name);
+            return mtu(&device.name);
         }
         // Any address of 127.0.0.0/8 may be bound, only one of them is listed.
         if self.ip.is_loopback() {
-            return interface_mtu("lo");
+            return mtu("lo");
         }
         let owner = interface_addresses()
             .ok()?
             .into_iter()
             .find(|a| a.ip == self.ip)?;
-        interface_mtu(&owner.interface)
+        mtu(&owner.interface)
     }
 
     /// Whether the device is a point-to-point one that isn't hardware, such as a VPN's.

@@ -33,6 +33,7 @@
 
 pub mod files;
 
+mod addresses;
 mod clock;
 mod connection;
 mod connection_ref;
@@ -41,12 +42,12 @@ mod endpoint;
 mod error;
 mod event;
 mod interfaces;
-mod os;
 mod problem;
 mod socket;
 mod stream;
 mod tcp;
 pub mod tcp_relay;
+mod timer;
 mod unanswered;
 
 pub use connection::Connection;

@@ -4,9 +4,11 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
+use manyway_os::interface::reverse_path_filter;
+use manyway_os::route::{Answer, Query, look_up};
+
+use crate::addresses::interface_name;
 use crate::interfaces::Place;
-use crate::os::addresses::{interface_name, reverse_path_filter};
-use crate::os::route::{Answer, Query, look_up};
 
 /// A pair of local and remote address that doesn't work, why, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -188,7 +190,7 @@ pub(crate) fn foresee(place: &Place, remote: IpAddr) -> Option<ProblemKind> {
         None => match look_up(query) {
             Answer::None => Some(ProblemKind::NoRoute),
             Answer::Device(index) => {
-                let own = crate::os::addresses::interface_addresses().ok()?;
+                let own = crate::addresses::interface_addresses().ok()?;
                 let elsewhere = !place.ip.is_loopback()
                     && !own.iter().any(|a| a.index == index && a.ip == place.ip);
                 (elsewhere && !is_local_route(index)).then(|| ProblemKind::OtherInterface {
@@ -283,8 +285,8 @@ pub(crate) fn is_impossible(local: IpAddr, remote: SocketAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::addresses::interface_addresses;
     use crate::interfaces::Device;
-    use crate::os::addresses::interface_addresses;
 
     fn problem(kind: ProblemKind) -> PathProblem {
         PathProblem {

@@ -25,11 +25,11 @@ use manyway_units::Time;
 use quinn_udp::EcnCodepoint;
 
 use crate::event::Event;
-use crate::os::timer::Timer;
 use crate::problem::{self, ProblemKind};
 use crate::socket::{
     Batch, Filled, MAX_BATCH_BYTES, MAX_BATCH_SEGMENTS, ReceiveBuffers, SendFailure,
 };
+use crate::timer::Timer;
 
 use reachability::Reachability;
 use rests::Rests;

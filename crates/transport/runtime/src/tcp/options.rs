@@ -1,11 +1,11 @@
 //! Socket options of TCP connections: congestion control, Nagle, unsent bytes.
 
 use std::fmt;
-use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
+use manyway_os::congestion;
 use manyway_os::udp::bind_to_device;
 use manyway_session::MAX_RECORD;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
@@ -92,7 +92,7 @@ impl Congestion {
     /// Sets it, and reads it back: a setsockopt that succeeds proves nothing (on an MPTCP socket
     /// any name does).
     fn apply(&self, socket: &SockRef<'_>) -> Result<(), CongestionError> {
-        let found = set_congestion(socket, &self.0).map_err(|error| self.refused(&error))?;
+        let found = congestion::set(socket, &self.0).map_err(|error| self.refused(&error))?;
         if found == self.0 {
             return Ok(());
         }
@@ -112,28 +112,8 @@ impl Congestion {
     }
 }
 
-#[cfg(target_os = "linux")]
-fn set_congestion(socket: &SockRef<'_>, name: &str) -> io::Result<String> {
-    socket.set_tcp_congestion(name.as_bytes())?;
-    let found = socket.tcp_congestion()?;
-    let end = found.iter().position(|b| *b == 0).unwrap_or(found.len());
-    Ok(String::from_utf8_lossy(&found[..end]).into_owned())
-}
-
-#[cfg(not(target_os = "linux"))]
-fn set_congestion(_: &SockRef<'_>, _: &str) -> io::Result<String> {
-    Err(io::Error::new(
-        io::ErrorKind::Unsupported,
-        "it can be chosen on Linux only",
-    ))
-}
-
 fn available() -> String {
-    let listed = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
-    listed.map_or_else(
-        |_| "unknown".into(),
-        |names| names.split_whitespace().collect::<Vec<_>>().join(", "),
-    )
+    congestion::available().map_or_else(|| "unknown".into(), |names| names.join(", "))
 }
 
 /// A socket that can be connected, from this address and by this device.
@@ -202,12 +182,7 @@ pub(crate) fn prepare(
 /// more. `rate` is in bytes/s.
 pub(crate) fn limit_unsent(stream: impl std::os::fd::AsFd, rate: Option<f64>) {
     let bytes = (rate.unwrap_or(0.0) * NOT_SENT_SECONDS).clamp(NOT_SENT[0], NOT_SENT[1]);
-    #[cfg(target_os = "linux")]
-    if let Err(error) = SockRef::from(&stream).set_tcp_notsent_lowat(bytes as u32) {
-        tracing::debug!(%error, "TCP_NOTSENT_LOWAT can't be set");
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = (stream, bytes);
+    manyway_os::limit_unsent(&SockRef::from(&stream), bytes as u32);
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use super::space::Space;
 use super::sweep;
 use super::transfers::Transfer;
 use super::tree::{Dir, RECEIVING_DIR, Tree};
-use crate::os::umask::umask;
+use manyway_os::umask;
 use manyway_transfer::failure::Side;
 use manyway_transfer::message::MAX_MESSAGE;
 use manyway_transfer::{

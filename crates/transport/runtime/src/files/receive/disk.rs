@@ -3,7 +3,7 @@
 //! The rest of the receiver decides what happens in which order. So the tests can put a disk in
 //! place that records the operations, fails one, or stops for ever after one, as a crash would.
 
-use super::super::attributes;
+use manyway_os::file::{attributes, hole, rename_new};
 use manyway_transfer::{Entry, Existing, GROUP, Timestamp, ZEROS};
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat, renameat};
@@ -94,7 +94,7 @@ impl Disk for Os {
     }
 
     fn punch(&self, file: &File, at: u64, len: u64) -> io::Result<()> {
-        if punch_hole(file, at, len) {
+        if hole::punch(file, at, len) {
             return Ok(());
         }
         let mut done = 0;
@@ -191,22 +191,6 @@ impl Disk for Os {
             other => Ok(other?),
         }
     }
-}
-
-/// `false`: that isn't possible here.
-#[cfg(target_os = "linux")]
-fn punch_hole(file: &File, at: u64, len: u64) -> bool {
-    use nix::fcntl::{FallocateFlags, fallocate};
-    let how = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
-    match (at.try_into(), len.try_into()) {
-        (Ok(at), Ok(len)) => fallocate(file, how, at, len).is_ok(),
-        _ => false,
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn punch_hole(_: &File, _: u64, _: u64) -> bool {
-    false
 }
 
 fn spec(time: Timestamp) -> TimeSpec {
@@ -378,57 +362,10 @@ fn overwrite(dir: BorrowedFd<'_>, from: &str, to: &str) -> Result<(), Errno> {
     }
 }
 
-/// Renames unless the new name exists, atomically where the file system can.
-fn rename_new(dir: BorrowedFd<'_>, from: &str, to: &str) -> Result<(), Errno> {
-    // nix has this call for glibc alone.
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::fs::{RenameFlags, renameat_with};
-        let renamed = renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE)
-            .map_err(|error| Errno::from_raw(error.raw_os_error()));
-        match renamed {
-            // Neither does every file system know the flag.
-            Err(Errno::EINVAL | Errno::ENOSYS | Errno::ENOTSUP) => {}
-            other => return other,
-        }
-    }
-    rename_by_link(dir, from, to)
-}
-
-/// The same by a hard link, or, where there are none, by looking first.
-fn rename_by_link(dir: BorrowedFd<'_>, from: &str, to: &str) -> Result<(), Errno> {
-    match linkat(dir, from, dir, to, AtFlags::empty()) {
-        Ok(()) => unlinkat(dir, from, UnlinkatFlags::NoRemoveDir),
-        Err(Errno::EPERM | Errno::ENOTSUP | Errno::ENOSYS | Errno::EMLINK) => {
-            match Found::look(dir, to).map(|found| found.existing) {
-                Ok(Existing::Nothing) => renameat(dir, from, dir, to),
-                _ => Err(Errno::EEXIST),
-            }
-        }
-        Err(error) => Err(error),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-
-    #[test]
-    fn the_fallback_for_naming_does_not_replace() {
-        let at = tempfile::tempdir().unwrap();
-        let dir = File::open(at.path()).unwrap();
-        let path = |name: &str| at.path().join(name);
-        std::fs::write(path("new"), "new").unwrap();
-        std::fs::write(path("old"), "old").unwrap();
-        for rename in [rename_by_link, rename_new] {
-            assert_eq!(rename(dir.as_fd(), "new", "old"), Err(Errno::EEXIST));
-            assert_eq!(std::fs::read(path("old")).unwrap(), b"old");
-        }
-        rename_by_link(dir.as_fd(), "new", "other").unwrap();
-        assert!(!path("new").exists());
-        assert_eq!(std::fs::read(path("other")).unwrap(), b"new");
-    }
 
     /// What can't be synced says so. That an fsync was skipped shows in no other way.
     #[cfg(target_os = "linux")]

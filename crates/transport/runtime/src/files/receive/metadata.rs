@@ -5,6 +5,7 @@ use super::super::summary::Skipped;
 use super::disk::Disk;
 use super::options::ReceiveOptions;
 use super::tree::Dir;
+use manyway_os::file::attributes::Of;
 use manyway_transfer::{Agreement, Attribute, Entry, Owner, Policy};
 use manyway_units::printable;
 use nix::fcntl::{OFlag, openat};
@@ -220,7 +221,7 @@ impl Metadata {
             return Vec::new();
         }
         // What can't be read can still be set.
-        let there = attributes::of_fd(of, self.attributes).unwrap_or_default();
+        let there = attributes::read(Of::Open(of), self.attributes, |_| {}).unwrap_or_default();
         let wanted = entry.attributes.iter();
         let wanted: Vec<_> = wanted
             .filter(|new| self.attributes.want(&new.name))

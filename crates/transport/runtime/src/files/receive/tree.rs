@@ -5,11 +5,12 @@
 //! outside.
 
 use super::disk::{Disk, Found, Id};
+use manyway_os::file::{is_mount_point, path_of};
 use manyway_transfer::{Entry, Existing, SafeName, Timestamp};
 use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::{Mode, fstat, stat};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -56,12 +57,12 @@ impl Dir {
         let device = found.any_id().map(|(device, _)| device);
         let other = || fstat(&self.fd).is_ok_and(|here| device != Some(here.st_dev));
         // Of files, an overlay says the devices of its layers.
-        found.existing == Existing::Directory && other() || crosses_mount(&self.fd, name)
+        found.existing == Existing::Directory && other() || is_mount_point(&self.fd, name)
     }
 
     /// Where it is now, if the system knows.
     pub(super) fn path(&self) -> Option<PathBuf> {
-        std::fs::read_link(format!("/proc/self/fd/{}", self.fd.as_raw_fd())).ok()
+        path_of(&self.fd)
     }
 
     /// Opens the directory `name` in this one; fails if it is a symbolic link.
@@ -114,24 +115,6 @@ impl Dir {
     pub(super) fn sync(&self) -> io::Result<()> {
         self.disk.sync_dir(self.as_fd())
     }
-}
-
-/// Is something mounted there? A part of the same file system has the same device (`mount --bind`):
-/// only the system knows.
-#[cfg(target_os = "linux")]
-fn crosses_mount(dir: &OwnedFd, name: &str) -> bool {
-    use nix::errno::Errno;
-    use nix::fcntl::{OpenHow, ResolveFlag, openat2};
-    let how = OpenHow::new()
-        .flags(OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC)
-        .resolve(ResolveFlag::RESOLVE_NO_XDEV);
-    // Before Linux 5.6, and under some sandboxes, nobody says: the device has to do.
-    matches!(openat2(dir, name, how), Err(Errno::EXDEV))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn crosses_mount(_: &OwnedFd, _: &str) -> bool {
-    false
 }
 
 impl AsFd for Dir {

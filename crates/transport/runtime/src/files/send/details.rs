@@ -2,6 +2,7 @@
 
 use super::super::attributes::{self, Kinds};
 use super::super::summary::Skipped;
+use manyway_os::file::attributes::Of;
 use manyway_transfer::{Agreement, Attribute, Entry, Hello, Kind, Owner};
 use manyway_units::printable;
 use nix::unistd::{Gid, Group, Uid, User};
@@ -49,7 +50,7 @@ impl Details {
                 let reason = format_args!("its extended attribute {attribute} isn't sent");
                 skipped.add(&entry.name, reason);
             };
-            match attributes::of_path(path, self.attributes, missed) {
+            match attributes::read(Of::Path(path), self.attributes, missed) {
                 Ok(list) if Attribute::are_valid(&list) => entry.attributes = list,
                 Ok(_) => skipped.add(&entry.name, "its extended attributes have more than 32 KiB"),
                 Err(error) => {

@@ -1,5 +1,6 @@
 //! Where a file has holes.
 
+use manyway_os::file::hole::{next_data, next_hole};
 use std::fs::File;
 use std::ops::Range;
 
@@ -25,54 +26,15 @@ impl Extents {
         if at < self.data.end || at >= self.size {
             return at.max(self.data.start);
         }
-        let data = seek::data(file, at).map_or(self.size, |data| data.unwrap_or(at));
+        let data = next_data(file, at).map_or(self.size, |data| data.unwrap_or(at));
         let data = data.clamp(at, self.size);
-        self.data = data..seek::hole(file, data).unwrap_or(self.size);
+        self.data = data..next_hole(file, data).unwrap_or(self.size);
         data
     }
 
     /// Up to where there is no need to look for a hole, from `at` on.
     pub(super) fn data_from(&self, at: u64) -> u64 {
         self.data.end.clamp(at, self.size)
-    }
-}
-
-#[cfg(any(target_os = "linux", target_vendor = "apple", target_os = "freebsd"))]
-mod seek {
-    use nix::errno::Errno;
-    use nix::unistd::{Whence, lseek};
-    use std::fs::File;
-
-    /// The next data; `None`: there is no more, `Some(None)`: the file system doesn't say.
-    pub(super) fn data(file: &File, at: u64) -> Option<Option<u64>> {
-        match seek(file, at, Whence::SeekData) {
-            Err(Errno::ENXIO) => None,
-            other => Some(other.ok()),
-        }
-    }
-
-    /// The next hole, if the file system says.
-    pub(super) fn hole(file: &File, at: u64) -> Option<u64> {
-        seek(file, at, Whence::SeekHole).ok()
-    }
-
-    fn seek(file: &File, at: u64, whence: Whence) -> Result<u64, Errno> {
-        let at = at.try_into().map_err(|_| Errno::EOVERFLOW)?;
-        let found = lseek(file, at, whence)?;
-        found.try_into().map_err(|_| Errno::EOVERFLOW)
-    }
-}
-
-#[cfg(not(any(target_os = "linux", target_vendor = "apple", target_os = "freebsd")))]
-mod seek {
-    use std::fs::File;
-
-    pub(super) fn data(_: &File, _: u64) -> Option<Option<u64>> {
-        Some(None)
-    }
-
-    pub(super) fn hole(_: &File, _: u64) -> Option<u64> {
-        None
     }
 }
 

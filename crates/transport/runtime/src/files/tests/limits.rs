@@ -8,7 +8,7 @@ use tempfile::tempdir;
 
 #[tokio::test]
 async fn the_umask_holds_unless_modes_are_kept() {
-    let umask = u32::from(crate::os::umask::umask());
+    let umask = u32::from(manyway_os::umask());
     for (keep_modes, mask) in [(false, umask), (true, 0)] {
         let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
         let top = from.path().join("top");

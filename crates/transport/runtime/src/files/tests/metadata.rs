@@ -2,6 +2,7 @@
 
 use super::attributes::{self, Kinds};
 use super::*;
+use manyway_os::file::attributes::Of;
 use manyway_transfer::{Attribute, Owner};
 use nix::unistd::{getegid, geteuid};
 use std::io::Write;
@@ -321,7 +322,7 @@ fn acl() -> Vec<u8> {
 }
 
 fn set(path: &Path, name: &str, value: Option<&[u8]>) -> std::io::Result<()> {
-    attributes::set(fs::File::open(path).unwrap().as_fd(), name, value)
+    manyway_os::file::attributes::set(fs::File::open(path).unwrap().as_fd(), name, value)
 }
 
 fn all(path: &Path) -> Vec<Attribute> {
@@ -329,7 +330,7 @@ fn all(path: &Path) -> Vec<Attribute> {
         user: true,
         acls: true,
     };
-    attributes::of_path(path, kinds, |_| {}).unwrap()
+    attributes::read(Of::Path(path), kinds, |_| {}).unwrap()
 }
 
 /// A transfer in which both sides want these.

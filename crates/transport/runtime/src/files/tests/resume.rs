@@ -326,7 +326,7 @@ async fn an_interrupted_transfer_goes_on_where_it_was() {
 /// A file of which a part was there gets the mode that a new one would get.
 #[tokio::test]
 async fn the_umask_holds_for_what_is_gone_on_with() {
-    let umask = u32::from(crate::os::umask::umask());
+    let umask = u32::from(manyway_os::umask());
     let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
     file(&from, "top", &content(5 * G));
     set_mode(&from.path().join("top"), 0o777);

@@ -143,7 +143,7 @@ async fn the_allowance_holds_for_what_is_copied_into_a_part() {
 /// A file of which nothing can be kept has no say.
 #[tokio::test]
 async fn an_interrupted_update_opens_nothing() {
-    let umask = u32::from(crate::os::umask::umask());
+    let umask = u32::from(manyway_os::umask());
     for (old, keep_modes, mode) in [
         (100 * G, false, 0o600),
         (15 * G, false, 0o600),

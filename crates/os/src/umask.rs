@@ -1,9 +1,7 @@
-//! The permission bits that the user of this process keeps from others.
-
 use nix::sys::stat::{Mode, umask as replace};
 
-/// The process's file mode creation mask.
-pub(crate) fn umask() -> u16 {
+/// The process's file mode creation mask: the permission bits that its user keeps from others.
+pub fn umask() -> u16 {
     from_proc().unwrap_or_else(|| {
         // The only other way to read it is to replace it. For that moment, files that other threads
         // make are their owner's alone.

@@ -4,12 +4,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use manyway_os::PreciseTimer;
+use tokio::net::unix::pipe::Receiver;
+
 /// A timer that wakes one task.
 ///
-/// On Linux it is a timerfd: the pacer asks for delays well below the millisecond that tokio's own
-/// timers round to.
+/// It is precise where the system can be: the pacer asks for delays well below the millisecond that
+/// tokio's own timers round to.
 pub(crate) struct Timer {
-    precise: Option<precise::Timer>,
+    precise: Option<Precise>,
     coarse: Option<Pin<Box<tokio::time::Sleep>>>,
     armed: Option<Instant>,
 }
@@ -17,7 +20,7 @@ pub(crate) struct Timer {
 impl Timer {
     /// A timer that isn't set. Must be called within a tokio runtime.
     pub(crate) fn new() -> Self {
-        let precise = precise::Timer::new()
+        let precise = Precise::new()
             .inspect_err(|error| tracing::debug!(%error, "timers are rounded to a millisecond"))
             .ok();
         Self {
@@ -56,10 +59,10 @@ impl Timer {
 
     fn arm(&mut self, deadline: Instant, delay: Duration) {
         if let Some(timer) = &mut self.precise {
-            match timer.arm(delay) {
+            match timer.timer.set(delay) {
                 Ok(()) => return,
                 Err(error) => {
-                    tracing::warn!(%error, "timerfd failed; timers are rounded to a millisecond");
+                    tracing::warn!(%error, "a timer failed; they are rounded to a millisecond");
                     self.precise = None;
                 }
             }
@@ -79,70 +82,31 @@ impl Timer {
     }
 }
 
-#[cfg(target_os = "linux")]
-mod precise {
-    use super::*;
-    use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
-    use std::os::fd::AsFd;
-    use tokio::net::unix::pipe::Receiver;
-
-    pub(super) struct Timer {
-        timer: TimerFd,
-        /// The same timer to tokio's reactor. A timerfd isn't a pipe, but it is read like one, and
-        /// this is the safe way to have a foreign descriptor watched.
-        expiries: Receiver,
-    }
-
-    impl Timer {
-        pub(super) fn new() -> io::Result<Self> {
-            let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
-            let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?;
-            let expiries = Receiver::from_owned_fd_unchecked(timer.as_fd().try_clone_to_owned()?)?;
-            Ok(Self { timer, expiries })
-        }
-
-        pub(super) fn arm(&mut self, delay: Duration) -> io::Result<()> {
-            // Zero would disarm it.
-            let delay = delay.max(Duration::from_nanos(1));
-            Ok(self.timer.set(
-                Expiration::OneShot(delay.into()),
-                TimerSetTimeFlags::empty(),
-            )?)
-        }
-
-        pub(super) fn poll_fired(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-            let mut count = [0; 8];
-            while self.expiries.poll_read_ready(cx).is_ready() {
-                match self.expiries.try_read(&mut count) {
-                    // Readiness is cleared by the attempt; a stale one is no expiry.
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    _ => return Poll::Ready(()),
-                }
-            }
-            Poll::Pending
-        }
-    }
+/// A [`PreciseTimer`] that tokio's reactor watches.
+struct Precise {
+    timer: PreciseTimer,
+    /// The timer's descriptor isn't a pipe, but it is read like one, and this is the safe way to
+    /// have a foreign descriptor watched.
+    expiries: Receiver,
 }
 
-#[cfg(not(target_os = "linux"))]
-mod precise {
-    use super::*;
+impl Precise {
+    fn new() -> io::Result<Self> {
+        let timer = PreciseTimer::new()?;
+        let expiries = Receiver::from_owned_fd_unchecked(timer.expiries()?)?;
+        Ok(Self { timer, expiries })
+    }
 
-    /// There is none here; tokio's timers do.
-    pub(super) enum Timer {}
-
-    impl Timer {
-        pub(super) fn new() -> io::Result<Self> {
-            Err(io::ErrorKind::Unsupported.into())
+    fn poll_fired(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut count = [0; 8];
+        while self.expiries.poll_read_ready(cx).is_ready() {
+            match self.expiries.try_read(&mut count) {
+                // Readiness is cleared by the attempt; a stale one is no expiry.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                _ => return Poll::Ready(()),
+            }
         }
-
-        pub(super) fn arm(&mut self, _delay: Duration) -> io::Result<()> {
-            match *self {}
-        }
-
-        pub(super) fn poll_fired(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
-            match *self {}
-        }
+        Poll::Pending
     }
 }
 
