@@ -31,6 +31,8 @@ fn mask(bits: u8) -> u128 {
     u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0)
 }
 
+// Only tunnels use it, which only Linux has.
+#[allow(dead_code)]
 impl Cidr {
     /// Whether it has this address.
     pub(crate) fn contains(&self, address: IpAddr) -> bool {

@@ -3,7 +3,6 @@
 mod access;
 mod args;
 mod children;
-#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 mod cidr;
 mod close;
 mod completion;
@@ -28,6 +27,7 @@ mod invites;
 mod kernel;
 mod laws;
 mod link;
+mod linux;
 mod listener;
 mod live;
 mod logging;
@@ -63,13 +63,9 @@ mod ssh;
 mod stall;
 mod state;
 mod summary;
-#[cfg(all(feature = "research", target_os = "linux"))]
-mod testbed;
 mod text;
 mod ticket;
 mod top;
-#[cfg(target_os = "linux")]
-mod tun;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -105,10 +101,7 @@ async fn dispatch(screen: &Screen, cli: Cli) -> anyhow::Result<()> {
         Command::Serve(args) => forward::serve::run(screen, args).await,
         Command::Forward(args) => forward::local::run(screen, args).await,
         Command::Connect(args) => forward::connect::run(screen, args).await,
-        #[cfg(target_os = "linux")]
-        Command::Tun(args) => tun::run(screen, args).await,
-        #[cfg(not(target_os = "linux"))]
-        Command::Tun(_) => Err(exit::usage("tunnels need Linux's TUN devices")),
+        Command::Tun(args) => linux::tun(screen, args).await,
         Command::Paths(args) => paths::run(screen, args).await,
         Command::Top(args) => top::run(screen, args).await,
         Command::Doctor(args) => doctor::run(screen, args).await,
@@ -126,10 +119,8 @@ async fn dispatch(screen: &Screen, cli: Cli) -> anyhow::Result<()> {
         Command::Compare(args) => run::compare(screen, args).await,
         #[cfg(feature = "research")]
         Command::Scenario(args) => scenario::run(screen, args),
-        #[cfg(all(feature = "research", target_os = "linux"))]
-        Command::Testbed(args) => testbed::run(screen, args).await,
-        #[cfg(all(feature = "research", not(target_os = "linux")))]
-        Command::Testbed(_) => Err(exit::usage("testbeds are made of Linux's namespaces")),
+        #[cfg(feature = "research")]
+        Command::Testbed(args) => linux::testbed(screen, args).await,
         #[cfg(feature = "research")]
         Command::Optimum(args) => optimum::run(screen, &args),
         #[cfg(feature = "research")]

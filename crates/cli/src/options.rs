@@ -60,19 +60,8 @@ pub(crate) async fn bind_for_streams(network: &NetworkArgs) -> anyhow::Result<En
     bind_with(network, config).await
 }
 
-/// As [`bind`], for connections that carry datagrams of at most so many bytes.
-pub(crate) async fn bind_for_packets(
-    network: &NetworkArgs,
-    datagram: usize,
-) -> anyhow::Result<Endpoint> {
-    let config = Config {
-        datagram: Some(datagram),
-        ..config(network)?
-    };
-    bind_with(network, config).await
-}
-
-async fn bind_with(network: &NetworkArgs, config: Config) -> anyhow::Result<Endpoint> {
+/// As [`bind`], with a configuration that was made from [`config`].
+pub(crate) async fn bind_with(network: &NetworkArgs, config: Config) -> anyhow::Result<Endpoint> {
     let options = EndpointOptions {
         config,
         paths: network.interfaces.clone(),
@@ -101,7 +90,8 @@ pub(crate) fn listen_tcp(endpoint: &Endpoint, network: &NetworkArgs) -> anyhow::
     }
 }
 
-fn config(network: &NetworkArgs) -> anyhow::Result<Config> {
+/// What the options say of connections.
+pub(crate) fn config(network: &NetworkArgs) -> anyhow::Result<Config> {
     let config = Config {
         cc: network.law(),
         scheduler: network.scheduler,

@@ -37,7 +37,7 @@ mod shell;
 #[cfg(feature = "research")]
 mod simulation;
 #[cfg(feature = "research")]
-mod testbed;
+pub(crate) mod testbed;
 mod top;
 mod transfer;
 mod tun;
@@ -77,9 +77,7 @@ pub(crate) use simulation::{
     PacketLog, RunArgs, ScenarioArgs, ScenarioCommand, ShapeArgs,
 };
 #[cfg(feature = "research")]
-pub(crate) use testbed::{
-    LinkArgs, NetworkOfArgs, TestbedArgs, TestbedCommand, TestbedRunArgs, UpArgs,
-};
+pub(crate) use testbed::TestbedArgs;
 pub(crate) use top::TopArgs;
 #[cfg(test)]
 pub(crate) use transfer::LinksName;

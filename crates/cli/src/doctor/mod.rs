@@ -6,13 +6,12 @@ mod relays;
 mod report;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::net::SocketAddr;
 
 use manyway::{
     CarrierKind, Connection, Endpoint, PathPair, PathProblem, PathStats, ProblemKind, Ticket,
 };
-use manyway_os::udp::{RECEIVE_BUFFER, SEND_BUFFER, udp_socket};
+use manyway_os::udp::{RECEIVE_BUFFER, SEND_BUFFER, has_buffer_limits, udp_socket};
 use manyway_registry::client::ClientError;
 use manyway_units::ByteSize;
 
@@ -96,7 +95,7 @@ fn buffers(report: &mut Report) {
         let Ok(size) = size.map(|size| size / 2) else {
             continue;
         };
-        if size < wanted && fs::exists("/proc/sys/net/core").unwrap_or(false) {
+        if size < wanted && has_buffer_limits() {
             fine = false;
             report.faster(format!(
                 "Larger UDP buffers, because this host limits them to {}: `sysctl \

@@ -20,7 +20,7 @@ const RESULT: &str = "result.json";
 
 /// A folder that results go to, and the files that are being written.
 #[derive(Debug)]
-pub(super) struct Folder {
+pub(crate) struct Folder {
     dir: PathBuf,
     sheets: Vec<(&'static str, Writer<NamedTempFile>)>,
     plots: Vec<(String, NamedTempFile)>,

@@ -25,7 +25,7 @@ pub(super) struct Of {
 
 /// What a level says, for one column beside those of others.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Column {
+pub(crate) struct Column {
     /// The level's name, or another one for something more that it says.
     pub(super) name: &'static str,
     /// Goodput of a group's mean flow, bits/s; what is missing isn't known.
@@ -62,7 +62,7 @@ pub(super) fn parts(experiment: &Experiment) -> Vec<Part> {
 
 impl Column {
     /// The column of a level that simulates.
-    pub(super) fn measured(report: &Report) -> Self {
+    pub(crate) fn measured(report: &Report) -> Self {
         let mut column = Self {
             name: report.level.name(),
             goodputs: BTreeMap::new(),

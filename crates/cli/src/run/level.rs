@@ -21,31 +21,31 @@ use crate::screen::Screen;
 use crate::summary::print_json;
 
 /// What the command line asks for.
-pub(super) struct Request<'a> {
-    pub(super) file: &'a Path,
-    pub(super) args: &'a ExperimentArgs,
+pub(crate) struct Request<'a> {
+    pub(crate) file: &'a Path,
+    pub(crate) args: &'a ExperimentArgs,
     /// One level, or those that are to be compared.
-    pub(super) levels: Vec<Asked>,
+    pub(crate) levels: Vec<Asked>,
     /// Write the series of all repetitions.
-    pub(super) keep_series: bool,
+    pub(crate) keep_series: bool,
     /// The part of the runs to carry out.
-    pub(super) shard: Shard,
+    pub(crate) shard: Shard,
     /// What is written down of each packet.
-    pub(super) log: PacketLog,
+    pub(crate) log: PacketLog,
     /// The file with all assignments made to it.
-    pub(super) scenario: Scenario,
+    pub(crate) scenario: Scenario,
 }
 
 impl Request<'_> {
     /// Number of runs that go on at the same time.
-    pub(super) fn threads(&self) -> usize {
+    pub(crate) fn threads(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         self.args.threads.map_or_else(cores, usize::from)
     }
 }
 
 /// A way to carry a scenario out, with everything that it needs to start.
-pub(super) trait Level: Sized + Send + 'static {
+pub(crate) trait Level: Sized + Send + 'static {
     /// What it makes of the runs.
     type Report: Report + Send;
 
@@ -72,7 +72,7 @@ pub(super) trait Level: Sized + Send + 'static {
 }
 
 /// What came of all runs. Serialised, this is the object of `--json`.
-pub(super) trait Report: Serialize {
+pub(crate) trait Report: Serialize {
     /// The text for people.
     fn summary(&self) -> String;
 
@@ -94,7 +94,7 @@ pub(super) trait Report: Serialize {
 }
 
 /// Prepares a level, carries it out and tells what came of it.
-pub(super) async fn carry_out<L: Level>(
+pub(crate) async fn carry_out<L: Level>(
     screen: &Screen,
     request: Request<'_>,
 ) -> anyhow::Result<()> {
@@ -103,7 +103,7 @@ pub(super) async fn carry_out<L: Level>(
 }
 
 /// Carries a prepared level out and tells what came of it.
-pub(super) async fn carry_on<L: Level>(
+pub(crate) async fn carry_on<L: Level>(
     screen: &Screen,
     args: &ExperimentArgs,
     level: L,

@@ -8,15 +8,13 @@
 
 mod compare;
 mod fluid;
-mod folder;
-mod goodput;
-mod level;
-#[cfg(target_os = "linux")]
-mod live;
+pub(crate) mod folder;
+pub(crate) mod goodput;
+pub(crate) mod level;
 mod naming;
 mod number;
 mod overlay;
-mod packet;
+pub(crate) mod packet;
 mod plots;
 mod progress;
 mod shards;
@@ -30,17 +28,12 @@ use manyway_simulate::batch::{self, Shard};
 use self::level::{Request, carry_on, carry_out};
 use crate::args::{CompareArgs, ExperimentArgs, Level, MergeArgs, PacketLog, RunArgs};
 use crate::exit::usage;
+use crate::linux;
 use crate::scenario;
 use crate::screen::Screen;
 use crate::summary::print_pretty;
-#[cfg(target_os = "linux")]
-use crate::testbed::isolation::{self, Ending};
 
 pub(crate) use self::shards::parse as parse_shard;
-
-/// How long live runs may take to end after Ctrl-C.
-#[cfg(target_os = "linux")]
-const GRACE: std::time::Duration = std::time::Duration::from_secs(5);
 
 pub(crate) async fn run(screen: &Screen, args: RunArgs) -> anyhow::Result<()> {
     let file = match &args.file {
@@ -76,10 +69,7 @@ pub(crate) async fn run(screen: &Screen, args: RunArgs) -> anyhow::Result<()> {
         (false, Level::Flow) => Err(usage(format!(
             "{shown} has no [overlay], and --level flow is for overlays: use packet, stack or fluid"
         ))),
-        #[cfg(target_os = "linux")]
-        (false, Level::Live) => isolated::<live::Live>(screen, request).await,
-        #[cfg(not(target_os = "linux"))]
-        (false, Level::Live) => Err(no_live()),
+        (false, Level::Live) => linux::isolated::<linux::Live>(screen, request).await,
         (false, Level::Fluid) => carry_out::<fluid::Fluid>(screen, request).await,
         (false, _) => carry_out::<packet::Packet>(screen, request).await,
     }
@@ -109,26 +99,8 @@ pub(crate) async fn compare(screen: &Screen, args: CompareArgs) -> anyhow::Resul
     }
     match request.levels.contains(&Level::Live) {
         false => carry_out::<compare::Compare>(screen, request).await,
-        #[cfg(target_os = "linux")]
-        true => isolated::<compare::Compare>(screen, request).await,
-        #[cfg(not(target_os = "linux"))]
-        true => Err(no_live()),
+        true => linux::isolated::<compare::Compare>(screen, request).await,
     }
-}
-
-/// Checks a request with live networks, and carries it out in namespaces of its own.
-#[cfg(target_os = "linux")]
-async fn isolated<L: level::Level>(screen: &Screen, request: Request<'_>) -> anyhow::Result<()> {
-    if isolation::is_inside() {
-        return carry_out::<L>(screen, request).await;
-    }
-    L::prepare(request)?;
-    isolation::run_inside(Ending::Told(GRACE)).await
-}
-
-#[cfg(not(target_os = "linux"))]
-fn no_live() -> anyhow::Error {
-    usage("the live level is made of Linux's namespaces: choose other levels here")
 }
 
 /// The file with all assignments made to it.

@@ -17,11 +17,10 @@ use manyway_simulate::batch::Control;
 use self::report::{Answer, Comparison};
 use super::folder::Folder;
 use super::level::{self, Report, Request};
-#[cfg(target_os = "linux")]
-use super::live;
 use super::{fluid, packet};
 use crate::args::{Level, PacketLog};
 use crate::exit::{Usage, usage};
+use crate::linux::Live;
 use crate::scenario::points;
 
 const TABLE: &str = "comparison.csv";
@@ -42,8 +41,7 @@ fn level(request: Request<'_>) -> anyhow::Result<Work> {
     match request.levels[..] {
         [Level::Optimum] => ready::<optimum::Optimum>(request),
         [Level::Fluid] => ready::<fluid::Fluid>(request),
-        #[cfg(target_os = "linux")]
-        [Level::Live] => ready::<live::Live>(request),
+        [Level::Live] => ready::<Live>(request),
         _ => ready::<packet::Packet>(request),
     }
 }

@@ -29,7 +29,7 @@ use crate::scenario::several;
 
 /// A checked request.
 #[derive(Debug)]
-pub(super) struct Packet {
+pub(crate) struct Packet {
     scenario: Scenario,
     level: batch::Level,
     points: Vec<Point>,
@@ -92,7 +92,7 @@ impl Packet {
     }
 
     /// What runs at the live level.
-    pub(super) fn live(request: Request<'_>) -> anyhow::Result<Self> {
+    pub(crate) fn live(request: Request<'_>) -> anyhow::Result<Self> {
         let points = request.scenario.live_points();
         Ok(Self {
             level: batch::Level::Live,
@@ -123,7 +123,7 @@ impl Packet {
     }
 
     /// All points.
-    pub(super) fn points(&self) -> &[Point] {
+    pub(crate) fn points(&self) -> &[Point] {
         &self.points
     }
 
@@ -141,7 +141,7 @@ impl Packet {
     }
 
     /// Has `level` carry each run out.
-    pub(super) fn run_by(
+    pub(crate) fn run_by(
         self,
         control: &Control,
         mut folder: Option<&mut Folder>,

@@ -6,6 +6,7 @@ mod result;
 
 use std::path::Path;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use manyway_results::Sheet;
 use manyway_scenario::Experiment;
@@ -14,23 +15,40 @@ use manyway_simulate::packet::RunResult;
 use manyway_testbed::live::{self, Means, Punctuality};
 use serde::Serialize;
 
-use super::folder::Folder;
-use super::goodput::Column;
-use super::level::{self, Level, Request};
-use super::packet::Packet;
+use super::testbed::isolation::{self, Ending};
+use super::testbed::{LATE_MS, late_text};
 use crate::exit::usage;
-use crate::testbed::{LATE_MS, isolation, late_text};
+use crate::run::folder::Folder;
+use crate::run::goodput::Column;
+use crate::run::level::{self, Level, Request};
+use crate::run::packet::Packet;
+use crate::screen::Screen;
 
 /// What is sent and received, within [`isolation::PRIVATE`].
 const SCRATCH: &str = ".files";
 
+/// How long runs may take to end after Ctrl-C.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Checks a request with live networks, and carries it out in namespaces of its own.
+pub(crate) async fn isolated<L: Level>(
+    screen: &Screen,
+    request: Request<'_>,
+) -> anyhow::Result<()> {
+    if isolation::is_inside() {
+        return level::carry_out::<L>(screen, request).await;
+    }
+    L::prepare(request)?;
+    isolation::run_inside(Ending::Told(GRACE)).await
+}
+
 /// A checked request.
 #[derive(Debug)]
-pub(super) struct Live(Packet);
+pub(crate) struct Live(Packet);
 
 /// The results, and how well the emulator kept time.
 #[derive(Debug, Serialize)]
-pub(super) struct LiveReport {
+pub(crate) struct LiveReport {
     #[serde(flatten)]
     report: Report,
     emulator: EmulatorReport,
@@ -86,7 +104,7 @@ impl Level for Live {
             .into_inner()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         let punctuality = worst.unwrap_or_default();
-        let seconds = |time: std::time::Duration| time.as_secs_f64();
+        let seconds = |time: Duration| time.as_secs_f64();
         Ok(LiveReport {
             report,
             emulator: EmulatorReport {

@@ -16,7 +16,7 @@ use manyway_testbed::live::{self, Emulator, Network, Plan, Punctuality, Reading}
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 
 use self::isolation::Ending;
-use crate::args::{NetworkOfArgs, TestbedArgs, TestbedCommand, TestbedRunArgs, UpArgs};
+use crate::args::testbed::{NetworkOfArgs, TestbedArgs, TestbedCommand, TestbedRunArgs, UpArgs};
 use crate::exit::{Stop, usage};
 use crate::scenario;
 use crate::screen::Screen;

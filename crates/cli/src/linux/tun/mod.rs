@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use anyhow::{anyhow, bail};
-use manyway::{Connection, Endpoint, PathSelector};
+use manyway::{Config, Connection, Endpoint, PathSelector};
 use manyway_wire::forward::{Code, MAX_TUNNEL_ADDRESSES, Reply, Request};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -58,8 +58,11 @@ pub(crate) async fn run(screen: &Screen, args: TunArgs) -> anyhow::Result<()> {
         }
         relays.check_access()?;
     }
-    let endpoint = options::bind_for_packets(&args.network, usize::from(args.mtu) + NUMBER_LEN);
-    let endpoint = endpoint.await?;
+    let config = Config {
+        datagram: Some(usize::from(args.mtu) + NUMBER_LEN),
+        ..options::config(&args.network)?
+    };
+    let endpoint = options::bind_with(&args.network, config).await?;
     // Before there is one: no path leads through the tunnel itself.
     endpoint.remove_path(&PathSelector::Interface(args.name.clone()));
     let setup = Setup::new(screen, &endpoint, &args.network, Doing::Other("tunnelling"));

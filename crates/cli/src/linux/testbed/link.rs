@@ -13,7 +13,7 @@ use manyway_units::{Rate, Time};
 use serde_json::{Value, json};
 
 use super::chosen;
-use crate::args::{LinkArgs, NetworkOfArgs};
+use crate::args::testbed::{LinkArgs, NetworkOfArgs};
 use crate::exit::{Stop, usage};
 use crate::summary::print_json;
 
