@@ -362,3 +362,42 @@ fn only_simulations_go_without_encryption() {
         "unencrypted packets outside of simulations:{found}"
     );
 }
+
+/// Other systems are to need changes in few places.
+#[test]
+fn what_only_linux_has_is_behind_one_module() {
+    let allowed = [
+        "crates/os/src",
+        "crates/testbed/src",
+        "crates/cli/src/linux",
+    ];
+    let marks = [
+        "target_os",
+        "target_vendor",
+        "os::linux",
+        "\"/proc/",
+        "\"/sys/",
+    ];
+    let mut found = String::new();
+    for name in files(&[".rs"]) {
+        let is_ours = name.starts_with("crates") && is_production(&name);
+        if !is_ours || allowed.iter().any(|place| name.starts_with(place)) {
+            continue;
+        }
+        let text = read(&name);
+        // Tests come last in a file.
+        let lines = text
+            .lines()
+            .take_while(|line| !line.contains("mod tests {"));
+        for (line, at) in lines.zip(1..) {
+            for mark in marks.iter().filter(|mark| line.contains(**mark)) {
+                found.push_str(&format!("\n{}:{at}: {mark}", name.display()));
+            }
+        }
+    }
+    assert!(
+        found.is_empty(),
+        "what only some systems have belongs in crates/os, with what the others do instead; \
+         commands that need Linux, in crates/cli/src/linux:{found}"
+    );
+}
