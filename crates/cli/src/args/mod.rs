@@ -41,7 +41,7 @@ pub(crate) mod testbed;
 mod top;
 mod transfer;
 mod tun;
-#[cfg(test)]
+#[cfg(all(test, feature = "registry"))]
 mod units;
 mod words;
 

@@ -67,6 +67,7 @@ fn every_exec_start_is_a_command_line_of_ours() {
         for cli in starts(&text, &config) {
             seen.push(match cli.command {
                 Command::Relay(_) => format!("{name}: relay"),
+                Command::Registry(_) => format!("{name}: registry"),
                 Command::Recv(args) => {
                     assert!(args.report.json && cli.output.quiet);
                     assert_eq!(args.what, ["/var/lib/manyway-recv/inbox"]);
@@ -83,6 +84,7 @@ fn every_exec_start_is_a_command_line_of_ours() {
     }
     let wanted = [
         "manyway-recv.service: recv",
+        "manyway-registry.service: registry",
         "manyway-relay.service: relay",
         "manyway-send@.service: send",
     ];
