@@ -134,7 +134,8 @@ async fn work(
         screen.say(&format!("Forwarding {}", entry.describe()));
         tasks.spawn(forward(screen.clone(), connection.clone(), entry.clone()));
     }
-    tasks.spawn(come_back(connection.clone(), Arc::new(listeners)));
+    let listeners = Arc::new(listeners);
+    tasks.spawn(come_back(screen.clone(), connection.clone(), listeners));
     let reason = connection.closed().await;
     drop(held);
     Err(over(ConnectionLost(reason)))
@@ -209,7 +210,7 @@ async fn by_socks(connection: &Connection, mut tcp: TcpStream) -> anyhow::Result
 }
 
 /// Takes connections that came to the other side to targets of this one.
-async fn come_back(connection: Connection, listeners: Arc<BTreeMap<u64, Target>>) {
+async fn come_back(screen: Screen, connection: Connection, listeners: Arc<BTreeMap<u64, Target>>) {
     let mut streams = JoinSet::new();
     loop {
         tokio::select! {
@@ -218,14 +219,14 @@ async fn come_back(connection: Connection, listeners: Arc<BTreeMap<u64, Target>>
                     return;
                 };
                 let (stream, listeners) = (Stream { send, receive }, listeners.clone());
-                streams.spawn(take_back(stream, listeners));
+                streams.spawn(take_back(screen.clone(), stream, listeners));
             }
             Some(_) = streams.join_next() => {}
         }
     }
 }
 
-async fn take_back(mut stream: Stream, listeners: Arc<BTreeMap<u64, Target>>) {
+async fn take_back(screen: Screen, mut stream: Stream, listeners: Arc<BTreeMap<u64, Target>>) {
     match stream.read_request().await {
         Ok(request) => {
             let asked = match request {
@@ -233,7 +234,11 @@ async fn take_back(mut stream: Stream, listeners: Arc<BTreeMap<u64, Target>>) {
                 _ => None,
             };
             match asked {
-                Some(target) => serve_target(target, stream).await,
+                Some(target) => {
+                    if let Err(reason) = serve_target(target, stream).await {
+                        screen.say(&format!("manyway: {reason}"));
+                    }
+                }
                 None => {
                     stream
                         .refuse(Code::NotAllowed, "nobody here asked for that")

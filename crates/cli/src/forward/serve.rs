@@ -70,7 +70,7 @@ async fn serve(
         code: args.code.code,
         retry: None,
         begun: Cell::default(),
-        instructions: &|with, invitation| instructions(&rules, with, invitation),
+        instructions: &|with, invitation| instructions(&rules, with, invitation, args.code.code),
     };
     let _tasks = listener.announce(relays).await?;
     let rules = Arc::new(rules);
@@ -105,13 +105,16 @@ async fn serve(
     Ok(())
 }
 
-fn instructions(rules: &Rules, with: &str, invitation: &str) -> String {
+/// ssh asks its ProxyCommand anew for each session, and works with what lasts.
+fn instructions(rules: &Rules, with: &str, invitation: &str, once: bool) -> String {
     let mut lines = format!("{rules}.\n\nOn the other host{with}, for example:\n\n");
     if let Some(target) = rules.default_target() {
-        lines += &format!(
-            "  manyway forward -L 8080:{target} {invitation}\n\n\
-             or, as ssh's ProxyCommand:\n\n  manyway connect --stdio {invitation}\n"
-        );
+        lines += &format!("  manyway forward -L 8080:{target} {invitation}\n");
+        if !once {
+            lines += &format!(
+                "\nor, as ssh's ProxyCommand:\n\n  manyway connect --stdio {invitation}\n"
+            );
+        }
     } else if rules.connect.is_empty() {
         lines += &format!("  manyway forward -R PORT:localhost:80 {invitation}\n");
     } else {
@@ -192,29 +195,39 @@ async fn connect(rules: &Rules, target: Option<Target>, stream: Stream) {
         );
         return stream.refuse(Code::NotAllowed, reason).await;
     }
-    serve_target(&target, stream).await;
+    if let Err(reason) = serve_target(&target, stream).await {
+        tracing::info!("refused: {reason}");
+    }
 }
 
 /// Connects a stream that asks for it to a target.
-pub(super) async fn serve_target(target: &Target, mut stream: Stream) {
+///
+/// # Errors
+/// The target can't be reached, as the peer was told.
+pub(super) async fn serve_target(target: &Target, mut stream: Stream) -> Result<(), String> {
     let dialled = tokio::select! {
         dialled = dial(target) => dialled,
         // Who asked is gone.
-        _ = stream.send.stopped() => return stream.cut(),
+        _ = stream.send.stopped() => {
+            stream.cut();
+            return Ok(());
+        }
     };
     match dialled {
         Ok(tcp) => {
             if stream.reply(&Reply::done()).await.is_err() {
-                return reset(tcp);
+                reset(tcp);
+                return Ok(());
             }
             tracing::debug!("connected to {target}");
             if let Err(cut) = splice(tcp, stream).await {
                 tracing::debug!("{target}: {cut}");
             }
+            Ok(())
         }
         Err((code, reason)) => {
-            tracing::info!("refused: {reason}");
-            stream.refuse(code, reason).await;
+            stream.refuse(code, reason.clone()).await;
+            Err(reason)
         }
     }
 }

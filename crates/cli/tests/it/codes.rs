@@ -175,6 +175,8 @@ fn a_code_leads_to_the_services_of_a_host() {
         }
     });
     let (host, code) = place.host(&["serve", "--allow", &target]);
+    // For that, a program would need the code again and again.
+    assert!(!host.said.contains("ProxyCommand"), "{}", host.said);
     let connected = place.guest(&["connect", "--stdio", "-q", &code]);
     assert_eq!(connected.finish().ok().stdout, "hello");
     let (status, said) = told(place.guest(&["connect", "--stdio", &code]).finish());

@@ -288,6 +288,17 @@ fn a_target_that_is_closed_or_not_allowed_is_named_and_the_connection_ends() {
     assert_eq!(named.code, 4, "{named:?}");
 }
 
+/// Its user is the one who can start it.
+#[test]
+fn a_closed_target_of_this_side_is_named_here() {
+    let closed = closed_port();
+    let served = Served::start(&["--allow-listen", "0"]);
+    let back = format!("0:127.0.0.1:{closed}");
+    let (mut forward, ports) = served.forward(&["-R", &back]);
+    ends(connect(ports[0]));
+    forward.hear(&format!("manyway: nobody listens on 127.0.0.1:{closed}"));
+}
+
 /// A program that reads nothing of a large answer holds up itself alone.
 #[test]
 fn who_reads_nothing_does_not_hold_up_others() {
