@@ -287,8 +287,8 @@ fn page() -> (PathBuf, String) {
     (path, text)
 }
 
-/// `MANYWAY_UPDATE_DETOURS=1` runs five seeds and writes the page's table. With `MANYWAY_FULL=1`, each
-/// of them has to be within what the table says; without, one.
+/// `MANYWAY_UPDATE_DETOURS=1` runs five seeds and writes the page's table. With `MANYWAY_FULL=1`,
+/// each of them has to be within what the table says; without, one.
 #[test]
 fn relays_beside_direct_paths_help_or_stay_out_of_it() {
     let update = std::env::var_os("MANYWAY_UPDATE_DETOURS").is_some();
