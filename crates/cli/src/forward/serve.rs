@@ -105,7 +105,8 @@ async fn serve(
     Ok(())
 }
 
-/// ssh asks its ProxyCommand anew for each session, and works with what lasts.
+/// What to do on the other host. If the invitation works `once`, it is no use to ssh, which starts
+/// its ProxyCommand anew for each session.
 fn instructions(rules: &Rules, with: &str, invitation: &str, once: bool) -> String {
     let mut lines = format!("{rules}.\n\nOn the other host{with}, for example:\n\n");
     if let Some(target) = rules.default_target() {

@@ -17,6 +17,8 @@ use tempfile::TempDir;
 use crate::common::service::Service;
 use crate::common::{Finished, Running, eventually, manyway};
 
+const CODE: &str = "7-guitar-saddle-orbit";
+
 /// Only tests that fail wait this long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -511,6 +513,14 @@ fn what_is_served_and_forwarded_has_to_be_said() {
             "a target is HOST:PORT",
         ),
         (&["connect", "mw1x"], "--stdio"),
+        (
+            &["tun", CODE, "--address", "10.77.0.2/24", "--code"],
+            "`--code` makes a code for the other side",
+        ),
+        (
+            &["send", "-", "--metrics", "127.0.0.1:1"],
+            "leave out --metrics",
+        ),
     ] {
         let ended = Running(manyway(dir.path(), arguments).spawn().unwrap()).finish();
         assert_eq!(ended.code, 2, "{arguments:?}: {ended:?}");

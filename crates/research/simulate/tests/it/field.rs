@@ -16,7 +16,7 @@ const MARKS: [&str; 2] = [
     "<!-- /field -->",
 ];
 const LAW: &str = "flows.main.law";
-/// Those that have gates. The others take as long again: `MANYWAY_FULL=1` has them, too.
+/// Those that have gates. `MANYWAY_FULL=1` has the others, too.
 const SHORT: &str = "sweep.\"flows.main.law\"=[\"cubic\", \"auto\"]";
 /// The column of a single CUBIC flow in the first one's place.
 const ONE: &str = "one CUBIC flow";
