@@ -1,8 +1,12 @@
 //! Access to relays and a registry that comes with a ticket, on real sockets.
 
+use std::fs::{self, File};
+use std::io::Write;
+use std::process::Stdio;
+
 use crate::common::service::{Relay, Service};
 use crate::common::transfer::{Transfer, bytes};
-use crate::common::{Running, manyway};
+use crate::common::{Running, eventually, manyway};
 use manyway_wire::Ticket;
 
 /// The receiver's ticket, as of a host that nobody reaches.
@@ -66,24 +70,35 @@ fn a_ticket_leads_to_the_listeners_registry_and_its_relays() {
 /// doesn't need it.
 #[test]
 fn access_that_is_over_ends_no_transfer() {
-    let transfer = Transfer::new(10_000);
+    let transfer = Transfer::new(10);
     let registry = Service::registry(transfer.path());
     let url = registry.url().to_string();
-    let options = ["--registry", &url, "--token-file", "tokens"];
-    let receiver = transfer.receiver(&options);
+    let line = ["recv", "-", "-q", "--path", "127.0.0.1"];
+    let mut receiver = manyway(transfer.path(), &line);
+    let options = ["--ticket-file", "ticket", "--registry", &url];
+    receiver.args(options).args(["--token-file", "tokens"]);
+    let receiver = Running(receiver.spawn().unwrap());
     let mut ticket: Ticket = transfer.ticket().trim().parse().unwrap();
     let lent = ticket.lent.registry.as_mut().unwrap();
     lent.credential = format!("A{}", &lent.credential[1..]);
     let ticket = ticket.to_string();
-    let line = ["send", "file", "--path", "127.0.0.1", "--to", &ticket];
-    let sent = Running(manyway(transfer.path(), &line).spawn().unwrap())
-        .finish()
-        .ok();
-    assert!(
-        sent.stderr
-            .contains("no longer accepts the access that came with the ticket"),
-        "{}",
-        sent.stderr
-    );
-    transfer.check(receiver);
+    let line = ["send", "-", "--path", "127.0.0.1", "--to", &ticket];
+    let mut sender = manyway(transfer.path(), &line);
+    let words = transfer.path().join("words");
+    sender
+        .stdin(Stdio::piped())
+        .stderr(File::create(&words).unwrap());
+    let mut sender = Running(sender.spawn().unwrap());
+    let mut input = sender.0.stdin.take().unwrap();
+    input.write_all(b"some").unwrap();
+    // The stream goes on until the registry has answered.
+    let refused = "no longer accepts the access that came with the ticket";
+    eventually("a word on it", || {
+        let words = fs::read_to_string(&words).unwrap();
+        words.contains(refused).then_some(())
+    });
+    input.write_all(b" more").unwrap();
+    drop(input);
+    sender.finish().ok();
+    assert_eq!(receiver.finish().ok().stdout, "some more");
 }
