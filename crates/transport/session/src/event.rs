@@ -48,7 +48,8 @@ pub enum PathEvent {
         /// Its former address.
         previous: SocketAddr,
     },
-    /// A path has stopped carrying packets. The others carry what was in flight on it.
+    /// A path has stopped carrying packets. The others carry what was in flight on it; without
+    /// others, the connection keeps to this one.
     Down {
         /// The path.
         path: PathId,

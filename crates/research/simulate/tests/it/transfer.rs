@@ -344,6 +344,34 @@ fn a_connection_whose_paths_all_go_dark_for_a_while_goes_on() {
     run.complete(60_000 * MS);
 }
 
+/// The last path stays in use, and users hear of its failure all the same.
+#[test]
+fn a_connection_with_one_path_tells_that_it_fails_and_that_it_works_again() {
+    let mut run = Setup::new(7)
+        .path(mbps(20.0, 10))
+        .upload(8 << 20)
+        .download(1 << 20)
+        .build();
+    run.run_for(1000 * MS);
+    run.set_path_up(0, false);
+    run.run_for(4000 * MS);
+    run.set_path_up(0, true);
+    run.complete(60_000 * MS);
+    for host in [run.client(), run.server()] {
+        let changes = host.traffic().log().iter().filter_map(|(_, event)| {
+            let (name, reason) = match event {
+                Event::Path(PathEvent::Up { .. }) => ("up", None),
+                Event::Path(PathEvent::Down { reason, .. }) => ("down", Some(*reason)),
+                _ => return None,
+            };
+            Some((name, reason))
+        });
+        let stalled = ("down", Some(PathDownReason::Stalled));
+        let all: Vec<_> = changes.collect();
+        assert_eq!(all, [("up", None), stalled, ("up", None)]);
+    }
+}
+
 #[test]
 fn a_connection_whose_paths_are_gone_says_so() {
     let mut run = Setup::new(8)

@@ -464,8 +464,8 @@ impl Core {
 
     /// Something came back on a path. Whether it was stalled: it is in use again then.
     pub(super) fn revive(&mut self, index: usize) -> bool {
-        let stalled = self.paths.revive(index);
-        if stalled {
+        let (stalled, news) = self.paths.revive(index);
+        if news {
             self.outbox.tell(self.paths.up_event(index));
         }
         stalled
@@ -653,10 +653,19 @@ impl Core {
     /// Takes a path out of use until something comes back on it: the others carry what is in flight
     /// on it.
     pub(super) fn stall(&mut self, now: Time, index: usize) {
-        self.paths.stall(now, index);
-        let event = self.paths[index].down_event(PathDownReason::Stalled);
-        self.outbox.tell(event);
+        if self.paths.stall(now, index) {
+            let event = self.paths[index].down_event(PathDownReason::Stalled);
+            self.outbox.tell(event);
+        }
         self.send_again(index, usize::MAX);
+    }
+
+    /// A probe timeout of a path has fired. The last one stays in use.
+    pub(super) fn note_silence(&mut self, index: usize) {
+        if self.paths.note_silence(index) {
+            let event = self.paths[index].down_event(PathDownReason::Stalled);
+            self.outbox.tell(event);
+        }
     }
 
     /// Queues what the oldest `max` packets in flight on a path carry once more.

@@ -22,6 +22,7 @@ mod path;
 mod relocate;
 mod schedule;
 mod sender;
+mod silence;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -357,35 +358,6 @@ impl PathSet {
         for (_, path) in self.iter() {
             path.remember(&self.memory);
         }
-    }
-
-    /// Takes a path out of use until something comes back on it.
-    pub(super) fn stall(&mut self, now: Time, index: usize) {
-        let path = &mut self.slab[index];
-        path.state = PathState::Stalled;
-        path.stalled_since = now;
-    }
-
-    /// Something came back on a path. Whether it was stalled: it is in use again then.
-    pub(super) fn revive(&mut self, index: usize) -> bool {
-        let path = &mut self.slab[index];
-        let stalled = path.state == PathState::Stalled;
-        if stalled {
-            path.state = PathState::Active;
-        }
-        stalled
-    }
-
-    /// Other active paths than this one whose probe timeouts ran out.
-    ///
-    /// The last active path is never stalled, however silent. When another one comes back, it isn't
-    /// the last one any more, and it must not hold data until its own, backed-off, probe timeout.
-    /// Revivals are rare enough to look at every path.
-    pub(super) fn silent_beside(&self, index: usize) -> Vec<usize> {
-        let active = self.order.active().filter(|&other| other != index);
-        active
-            .filter(|&other| self.slab[other].sender.pto_count() > 0)
-            .collect()
     }
 
     /// The peer has told its connection id for an open path.

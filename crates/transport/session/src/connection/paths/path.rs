@@ -76,6 +76,8 @@ pub(crate) struct Path {
     /// PINGs that probe timeouts and keep-alives have asked for.
     pub(super) probes: u32,
     pub(super) stalled_since: Time,
+    /// Whether the last path in use was told as down: there is no other to go on with.
+    pub(super) told_silent: bool,
     /// When something last arrived on it.
     heard: Time,
     /// When it was last probed because something arrived although it is stalled.
@@ -176,6 +178,7 @@ impl Path {
             respond: None,
             probes: 0,
             stalled_since: now,
+            told_silent: false,
             heard: now,
             reprobed: now,
             last_sent: now,

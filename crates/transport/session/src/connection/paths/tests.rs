@@ -281,7 +281,8 @@ fn the_fastest_path_carries_data_and_backups_only_for_want_of_another() {
     set.stall(T0, slow);
     set.refresh(T0, slow);
     assert_eq!(choose(&mut set), Some(fast));
-    assert!(set.revive(slow) && !set.revive(slow));
+    assert_eq!(set.revive(slow), (true, true));
+    assert_eq!(set.revive(slow), (false, false));
     set.refresh(T0, slow);
     assert_eq!((choose(&mut set), set.active_len()), (Some(slow), 1));
     set.set_backup(T0, fast, false);

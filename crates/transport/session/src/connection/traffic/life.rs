@@ -210,6 +210,7 @@ impl Traffic {
     /// Nothing came back for a probe timeout: probe, and don't let the data wait for the answer.
     fn on_probe_timeout(&mut self, now: Time, index: usize) {
         self.core.doubt_home(index);
+        self.core.note_silence(index);
         if self.on_silence(now, index) {
             return;
         }
