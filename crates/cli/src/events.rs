@@ -5,7 +5,10 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use manyway::{Connection, Event, PathDownReason, PathEvent, PathId, PickReason, Rate};
+use manyway::{
+    Connection, ConnectionStats, Endpoint, Event, PathDownReason, PathEvent, PathId, PathProblem,
+    PickReason, Rate,
+};
 use tokio::time::Instant;
 use tracing::{debug, info};
 
@@ -19,33 +22,96 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// Most failed paths that are remembered: a peer may change its addresses as often as it likes.
 const MOST_TOLD: usize = 1000;
 
-/// Reports path events for as long as it is polled. An interface that carries nothing is worth a
-/// line, unless it is a tunnel that the user hasn't named: many of these lead elsewhere.
-pub(crate) async fn follow(
-    screen: &Screen,
-    reporter: &Reporter,
-    connection: &Connection,
+/// Tells the user and programs what becomes of a connection's paths.
+#[derive(Debug)]
+pub(crate) struct PathNews<'a> {
+    screen: &'a Screen,
+    reporter: &'a Reporter,
+    connection: &'a Connection,
+    /// Whether the user has named the interfaces.
     named: bool,
-) -> Infallible {
-    let mut events = connection.events();
-    let mut lost = Lost::default();
-    loop {
-        let event = tokio::select! {
-            event = events.recv() => event,
-            () = lost.settle() => {
-                let words = lost.settled(&working(connection));
-                words.iter().for_each(|words| screen.say(words));
-                continue;
+    /// Interfaces of which the user knows why they carry nothing.
+    explained: BTreeSet<String>,
+}
+
+impl<'a> PathNews<'a> {
+    pub(crate) fn new(
+        screen: &'a Screen,
+        reporter: &'a Reporter,
+        connection: &'a Connection,
+        named: bool,
+    ) -> Self {
+        Self {
+            screen,
+            reporter,
+            connection,
+            named,
+            explained: BTreeSet::new(),
+        }
+    }
+
+    /// Reports path events for as long as it is polled.
+    pub(crate) async fn follow(&mut self) -> Infallible {
+        let connection = self.connection;
+        let mut events = connection.events();
+        let mut lost = Lost::default();
+        loop {
+            let event = tokio::select! {
+                event = events.recv() => event,
+                () = lost.settle() => {
+                    let words = lost.settled(&working(connection));
+                    words.iter().for_each(|words| self.screen.say(words));
+                    continue;
+                }
+            };
+            let Some(event) = event else {
+                return std::future::pending().await;
+            };
+            self.reporter
+                .report(|transfer| Report::of_path(transfer, &event));
+            match lost.take(&event, || working(connection)) {
+                Some(words) if words.is_empty() => {}
+                Some(words) => self.screen.say(&words),
+                None => match &event {
+                    Event::PathProblem(problem) => self.explain(problem),
+                    event => tell(self.screen, event),
+                },
             }
+        }
+    }
+
+    /// An interface that carries nothing is worth a line, unless it is a tunnel that the user
+    /// hasn't named: many of these lead elsewhere.
+    fn explain(&mut self, problem: &PathProblem) {
+        self.explained.insert(problem.name.clone());
+        match self.named || !problem.tunnel {
+            true => self.screen.say(&problem.to_string()),
+            false => info!("{problem}"),
+        }
+    }
+
+    /// At the end of a transfer, perhaps too soon for events to tell: says of interfaces without
+    /// any answer what this host's tables have against them.
+    pub(crate) async fn explain_unused(&mut self, endpoint: &Endpoint, stats: &ConnectionStats) {
+        let direct = || stats.paths.iter().filter(|path| !path.relay);
+        let answered = direct().filter(|path| path.bytes_received > 0);
+        // With IPv4 at work, an interface needs no IPv6.
+        let used: BTreeSet<&str> = answered.map(|path| path.name.as_str()).collect();
+        let mute = direct().filter(|path| !used.contains(path.name.as_str()));
+        let mute: Vec<_> = mute.map(|path| (path.name.as_str(), path.remote)).collect();
+        if mute.is_empty() {
+            return;
+        }
+        let remotes: BTreeSet<SocketAddr> = mute.iter().map(|(_, remote)| *remote).collect();
+        let remotes: Vec<SocketAddr> = remotes.into_iter().collect();
+        let Ok(pairs) = endpoint.foresee(&remotes).await else {
+            return;
         };
-        let Some(event) = event else {
-            return std::future::pending().await;
-        };
-        reporter.report(|transfer| Report::of_path(transfer, &event));
-        match lost.take(&event, || working(connection)) {
-            Some(words) if words.is_empty() => {}
-            Some(words) => screen.say(&words),
-            None => tell(screen, &event, named),
+        for problem in pairs.into_iter().filter_map(|(_, problem)| problem) {
+            let is_mute = mute.contains(&(problem.name.as_str(), problem.remote));
+            if is_mute && !self.explained.contains(&problem.name) {
+                self.explain(&problem);
+            }
         }
     }
 }
@@ -163,7 +229,7 @@ impl Down {
     }
 }
 
-fn tell(screen: &Screen, event: &Event, named: bool) {
+fn tell(screen: &Screen, event: &Event) {
     match event {
         Event::Path(PathEvent::Up { name, remote, .. }) => info!("path {name} → {remote} is up"),
         Event::Path(PathEvent::Moved {
@@ -189,10 +255,6 @@ fn tell(screen: &Screen, event: &Event, named: bool) {
             "only {alive} of {known} relays work, fewer than `--pick {wanted}`: manyway continues \
              with these"
         )),
-        Event::PathProblem(problem) if named || !problem.tunnel => {
-            screen.say(&problem.to_string());
-        }
-        Event::PathProblem(problem) => info!("{problem}"),
         Event::LocalAdded { name, addr } => info!("{name} is up with {addr}"),
         other => debug!("{other:?}"),
     }

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use crate::args::{NetworkArgs, QuotaArgs, RetryArgs};
 use crate::close::{ClosedByPeer, DONE, FAILED, INTERRUPTED, TIMED_OUT};
 use crate::door::Door;
-use crate::events;
+use crate::events::PathNews;
 use crate::exit::{Class, Interrupted, Stop, TimedOut, is_the_networks};
 use crate::live::Live;
 use crate::meter::Direction;
@@ -152,6 +152,7 @@ where
 pub(crate) struct Setup {
     pub(crate) screen: Screen,
     pub(crate) stop: Stop,
+    pub(crate) endpoint: Endpoint,
     /// Whether the user named the interfaces to use.
     pub(crate) named: bool,
     /// Whether this side goes on by itself if the network fails.
@@ -183,6 +184,7 @@ impl Setup {
         Self {
             screen: screen.clone(),
             stop,
+            endpoint: endpoint.clone(),
             named: !network.interfaces.is_empty(),
             goes_on: retry.retry.is_some(),
             metered: Metered::new(screen, endpoint, limit, &quota.quota),
@@ -236,6 +238,7 @@ impl Exchange<'_> {
         let live = Live::new(screen, direction, progress.clone(), self.connection.clone())
             .reporting(reporter.clone());
         let resumes = job.resumes();
+        let mut news = PathNews::new(screen, reporter, &self.connection, *named);
         let mut transfer = pin!(self.transfer(role, job, progress.clone()));
         let result = tokio::select! {
             result = &mut transfer => result,
@@ -245,9 +248,12 @@ impl Exchange<'_> {
                 Err(late.into())
             }
             never = live.run() => match never {},
-            never = events::follow(screen, reporter, &self.connection, *named) => match never {},
+            never = news.follow() => match never {},
         };
         let stats = self.connection.stats();
+        if result.is_ok() {
+            news.explain_unused(&self.setup.endpoint, &stats).await;
+        }
         if let Some(active) = active {
             active.end(match &result {
                 Ok(_) => "done",

@@ -22,7 +22,7 @@ use manyway::{Connection, Endpoint};
 
 use crate::args::NetworkArgs;
 use crate::close::{DONE, FAILED, INTERRUPTED};
-use crate::events;
+use crate::events::PathNews;
 use crate::exit::{Interrupted, Stop, words};
 use crate::metered::{self, Metered};
 use crate::publish::{self, Doing};
@@ -76,14 +76,13 @@ impl Setup {
     ) -> anyhow::Result<T> {
         let reporter = self.reports.begin();
         let _listed = publish::list(self.doing, connection, None);
+        let mut news = PathNews::new(&self.screen, &reporter, connection, self.named);
         let mut work = pin!(work);
         let result = tokio::select! {
             result = &mut work => result,
             () = self.stop.requested() => Err(Interrupted.into()),
             used = metered::hold(self.metered.as_ref(), connection) => Err(used.into()),
-            never = events::follow(&self.screen, &reporter, connection, self.named) => {
-                match never {}
-            }
+            never = news.follow() => match never {},
         };
         let (code, reason) = match &result {
             Ok(_) => (DONE, String::new()),
