@@ -4,17 +4,19 @@
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::time::Duration;
 
-use manyway::{Endpoint, Event, RelayAddress, Ticket};
+use manyway::{Connection, Endpoint, Event, RelayAddress, Ticket};
 use manyway_units::format_duration;
 use manyway_wire::MAX_ADDRESSES;
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::args::{NetworkArgs, TicketArgs};
 use crate::diagnosis::Diagnosis;
 use crate::door::Door;
-use crate::exit::{Interrupted, NeverCame, NobodyCame, Stop, words};
+use crate::exit::{Expired, Interrupted, NeverCame, NobodyCame, Stop, is_the_networks, words};
 use crate::relays::{BackgroundTasks, OfferedCode, RelaySources, SILENT};
 use crate::reports::Reports;
 use crate::screen::Screen;
@@ -94,6 +96,47 @@ async fn tell_of_silent_relays(
         screen.say(&Diagnosis::RelayDown(at).to_string());
     }
     std::future::pending().await
+}
+
+/// What came of a connection that a peer opened.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Visit {
+    /// Whether something began on it.
+    pub(crate) begun: bool,
+    /// Whether the peer may come back with the same ticket: the network ended it.
+    pub(crate) may_return: bool,
+}
+
+impl Visit {
+    /// That of a connection on which something began and ended so.
+    pub(crate) fn of<T>(ended: &anyhow::Result<T>) -> Self {
+        Self {
+            begun: true,
+            may_return: ended.as_ref().is_err_and(is_the_networks),
+        }
+    }
+}
+
+/// Why a listener that serves one connection after another has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Served {
+    /// The user stopped it, perhaps in the midst of something.
+    Stopped { interrupted: bool },
+    /// The time of `--expire` is over, and everybody who came in it has gone.
+    Expired,
+    /// Whoever used the code has gone, and nobody else can come.
+    GuestGone,
+}
+
+impl Served {
+    /// Tells the user.
+    pub(crate) fn tell(self, screen: &Screen) {
+        screen.say(match self {
+            Self::Stopped { .. } => "stopped",
+            Self::Expired => "stopped: the ticket has expired (`--expire`)",
+            Self::GuestGone => "stopped: the other side has ended, and a code works only once",
+        });
+    }
 }
 
 /// A command that waits.
@@ -219,5 +262,56 @@ impl Listener<'_> {
             }),
             () = sleep(limit), if self.code => Err(NeverCame { limit, again }.into()),
         }
+    }
+
+    /// Serves one connection after another, several at a time.
+    ///
+    /// # Errors
+    /// Nobody came within `--expire`, or to use the code; or the sockets were closed.
+    pub(crate) async fn serve<V>(&self, visit: impl Fn(Connection) -> V) -> anyhow::Result<Served>
+    where
+        V: Future<Output = Visit> + Send + 'static,
+    {
+        let mut running = JoinSet::new();
+        let mut never = pin!(sleep(GUEST));
+        let mut came = false;
+        let mut expired = None;
+        loop {
+            tokio::select! {
+                accepted = self.door.accept(), if expired.is_none() => match accepted {
+                    Ok(connection) => {
+                        came = true;
+                        running.spawn(visit(connection));
+                    }
+                    Err(error) if error.is::<Expired>() => expired = Some(error),
+                    Err(error) => return Err(error),
+                },
+                Some(ended) = running.join_next() => {
+                    let gone = ended.is_ok_and(|visit| !visit.may_return);
+                    if self.code && gone && running.is_empty() {
+                        return Ok(Served::GuestGone);
+                    }
+                }
+                () = &mut never, if self.code && !came => {
+                    return Err(NeverCame { limit: GUEST, again: false }.into());
+                }
+                () = self.stop.requested() => break,
+            }
+            if running.is_empty()
+                && let Some(error) = expired.take()
+            {
+                return if came {
+                    Ok(Served::Expired)
+                } else {
+                    Err(error)
+                };
+            }
+        }
+        // Each closes its connection.
+        let mut interrupted = false;
+        while let Some(ended) = running.join_next().await {
+            interrupted |= ended.map_or(true, |visit| visit.begun);
+        }
+        Ok(Served::Stopped { interrupted })
     }
 }

@@ -10,14 +10,13 @@ use std::time::Duration;
 use manyway::files::Skipped;
 use manyway::{Connection, Endpoint, Ticket};
 use manyway_registry::Code;
-use tokio::task::JoinSet;
 
 use crate::args::RecvArgs;
 use crate::door::Door;
 use crate::exchange::{self, Job, Role, Setup};
-use crate::exit::{Expired, Interrupted, NotCreated, Stop, usage, words};
+use crate::exit::{Interrupted, NotCreated, Stop, usage, words};
 use crate::forward::pipe;
-use crate::listener::Listener;
+use crate::listener::{Listener, Served, Visit};
 use crate::relays::RelaySources;
 use crate::reports::Reports;
 use crate::retry::until_done;
@@ -118,7 +117,8 @@ fn source_and_dir(args: &RecvArgs) -> anyhow::Result<(Option<Invitation>, PathBu
     }
     if what.len() > 1 {
         return Err(usage(
-            "give only one directory to receive into; a ticket comes before it and begins with mw1",
+            "give only one directory to receive into; a ticket (mw1…) or a code (as in \
+             7-guitar-saddle-orbit) goes before it",
         ));
     }
     let source = source.as_deref().map(ticket::read).transpose();
@@ -215,39 +215,29 @@ impl Receiver {
             let received = until_done(self.setup.retrying(), args.retry.retry, attempt).await;
             return Ok(Ended::One(Box::new(received)));
         }
-        let mut running = JoinSet::new();
-        let mut expired = false;
-        while !(expired && running.is_empty()) {
-            tokio::select! {
-                accepted = door.accept(), if !expired => match accepted {
-                    Ok(connection) => {
-                        running.spawn(self.clone().attend(connection));
-                    }
-                    Err(error) if error.is::<Expired>() => expired = true,
-                    Err(error) => return Err(error),
-                },
-                Some(_) = running.join_next() => {}
-                () = self.setup.stop.requested() => break,
+        let served = listener.serve(|connection| self.clone().attend(connection));
+        let ended = match served.await {
+            Ok(Served::Stopped { interrupted: true }) => Err(Interrupted.into()),
+            Ok(served) => {
+                served.tell(&self.setup.screen);
+                Ok(())
             }
-        }
-        Ok(Ended::Many(self.end(running).await))
+            Err(error) => return Err(error),
+        };
+        Ok(Ended::Many(ended))
     }
 
-    /// Ends after a request to stop, with success unless that interrupts a transfer.
-    async fn end(&self, mut running: JoinSet<bool>) -> anyhow::Result<()> {
-        let mut any = false;
-        while let Some(transfer) = running.join_next().await {
-            any |= transfer.unwrap_or(true);
+    async fn attend(self, connection: Connection) -> Visit {
+        let begun = self.transfer(connection).await;
+        // A code leads to `once`, where nobody returns.
+        Visit {
+            begun,
+            may_return: true,
         }
-        if any {
-            return Err(Interrupted.into());
-        }
-        self.setup.screen.say("stopped");
-        Ok(())
     }
 
     /// Returns whether a transfer took place.
-    async fn attend(self, connection: Connection) -> bool {
+    async fn transfer(self, connection: Connection) -> bool {
         let role = tokio::select! {
             role = Role::answer(&connection, &self.job) => role,
             () = self.setup.stop.requested() => None,

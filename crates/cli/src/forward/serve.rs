@@ -18,8 +18,8 @@ use super::tcp::{accept_each, dial, listen, reset, splice};
 use crate::args::ServeArgs;
 use crate::close::FAILED;
 use crate::door::Door;
-use crate::exit::{Expired, usage, words};
-use crate::listener::Listener;
+use crate::exit::{usage, words};
+use crate::listener::{Listener, Visit};
 use crate::options;
 use crate::publish::Doing;
 use crate::relays::RelaySources;
@@ -54,10 +54,10 @@ async fn serve(
     relays: &mut RelaySources,
     args: &ServeArgs,
 ) -> anyhow::Result<()> {
-    let rules = Rules {
+    let rules = Arc::new(Rules {
         connect: args.allow.clone(),
         listen: args.allow_listen.clone(),
-    };
+    });
     let file = args.network.identity.as_deref();
     let door = Door::new(&setup.screen, endpoint, file, &args.ticket)?;
     let listener = Listener {
@@ -73,35 +73,17 @@ async fn serve(
         instructions: &|with, invitation| instructions(&rules, with, invitation, args.code.code),
     };
     let _tasks = listener.announce(relays).await?;
-    let rules = Arc::new(rules);
-    let mut running = JoinSet::new();
-    let mut expired = false;
-    while !(expired && running.is_empty()) {
-        tokio::select! {
-            accepted = door.accept(), if !expired => {
-                let connection = match accepted {
-                    Ok(connection) => connection,
-                    Err(error) if error.is::<Expired>() => {
-                        expired = true;
-                        continue;
-                    }
-                    Err(error) => return Err(error),
-                };
-                let (setup, rules) = (setup.clone(), rules.clone());
-                running.spawn(async move {
-                    let work = attend(&connection, &rules);
-                    if let Err(error) = setup.run(&connection, work).await {
-                        tracing::info!("a connection ended: {}", words(&error));
-                    }
-                });
+    let served = listener.serve(|connection| {
+        let (setup, rules) = (setup.clone(), rules.clone());
+        async move {
+            let ended = setup.run(&connection, attend(&connection, &rules)).await;
+            if let Err(error) = &ended {
+                tracing::info!("a connection ended: {}", words(error));
             }
-            Some(_) = running.join_next() => {}
-            () = setup.stop.requested() => break,
+            Visit::of(&ended)
         }
-    }
-    // Each closes its connection.
-    while running.join_next().await.is_some() {}
-    setup.screen.say("stopped");
+    });
+    served.await?.tell(&setup.screen);
     Ok(())
 }
 
@@ -227,7 +209,8 @@ pub(super) async fn serve_target(target: &Target, mut stream: Stream) -> Result<
             Ok(())
         }
         Err((code, reason)) => {
-            stream.refuse(code, reason.clone()).await;
+            let there = format!("on the other side, {reason}");
+            stream.refuse(code, there).await;
             Err(reason)
         }
     }

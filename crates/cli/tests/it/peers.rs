@@ -359,15 +359,25 @@ fn names_that_are_added_at_once_are_all_there() {
 #[test]
 fn a_ticket_can_expire() {
     let host = Host::new();
-    let once = host.run(&["recv", "in", "--once", "--expire", "10ms"]);
-    says(&once, 3, &["nobody came within 10 ms (`--expire`)"]);
-    for line in [&["recv", "in"][..], &["serve", "--allow", "localhost:9"]] {
-        says(
-            &host.run(&[line, &["--expire", "10ms"]].concat()),
-            0,
-            &["stopped"],
-        );
+    for line in [
+        &["recv", "in"][..],
+        &["recv", "in", "--once"],
+        &["serve", "--allow", "localhost:9"],
+    ] {
+        let ended = host.run(&[line, &["--expire", "10ms"]].concat());
+        says(&ended, 3, &["nobody came within 10 ms (`--expire`)"]);
     }
+    // Somebody came.
+    let (receiver, ticket) = host.listen(&["recv", "in", "--expire", "2s"]);
+    fs::write(host.path("file"), "content").unwrap();
+    let ticket = ticket.to_string();
+    let sent = host.run(&["send", "file", "--to", &ticket]);
+    says(&sent, 0, &["Sent file"]);
+    says(
+        &receiver.finish(),
+        0,
+        &["stopped: the ticket has expired (`--expire`)"],
+    );
 }
 
 /// What a receiver with `--qr` shows on a terminal of this size, up to its ticket and more.

@@ -16,16 +16,15 @@ use anyhow::{anyhow, bail};
 use manyway::{Config, Connection, Endpoint, PathSelector};
 use manyway_wire::forward::{Code, MAX_TUNNEL_ADDRESSES, Reply, Request};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 
 use self::device::Device;
 use self::packet::{Filter, NUMBER_LEN};
 use crate::args::TunArgs;
 use crate::door::Door;
-use crate::exit::{Expired, Interrupted, usage, words};
+use crate::exit::{Interrupted, usage, words};
 use crate::forward::Setup;
 use crate::forward::stream::{Stream, over};
-use crate::listener::Listener;
+use crate::listener::{Listener, Visit};
 use crate::publish::Doing;
 use crate::relays::RelaySources;
 use crate::screen::Screen;
@@ -219,42 +218,33 @@ async fn wait(
         },
     };
     let _tasks = listener.announce(relays).await?;
+    let code = args.code.code;
     // Who the newest peer is: the tunnel is its own.
     let (owner, _) = watch::channel(0u64);
     let owner = Arc::new(owner);
-    let mut running = JoinSet::new();
-    let mut expired = false;
-    while !(expired && running.is_empty()) {
-        tokio::select! {
-            accepted = door.accept(), if !expired => {
-                let connection = match accepted {
-                    Ok(connection) => connection,
-                    Err(error) if error.is::<Expired>() => {
-                        expired = true;
-                        continue;
-                    }
-                    Err(error) => return Err(error),
+    let served = listener.serve(|connection| {
+        let (setup, tunnel, owner) = (setup.clone(), tunnel.clone(), owner.clone());
+        async move {
+            let work = attend(&setup, &connection, &tunnel, &owner);
+            let ended = setup.run(&connection, work).await;
+            let visit = Visit::of(&ended);
+            if let Err(error) = &ended
+                && !error.is::<Interrupted>()
+            {
+                let next = if code {
+                    ""
+                } else {
+                    "; waiting for the next one"
                 };
-                let (setup, tunnel, owner) = (setup.clone(), tunnel.clone(), owner.clone());
-                running.spawn(async move {
-                    setup.run(&connection, attend(&setup, &connection, &tunnel, &owner)).await
-                });
+                setup
+                    .screen
+                    .say(&format!("manyway: {}{next}", words(error)));
             }
-            Some(ended) = running.join_next() => {
-                if let Ok(Err(error)) = ended {
-                    let why = words(&error);
-                    setup.screen.say(&format!("manyway: {why}; waiting for the next one"));
-                }
-            }
-            () = setup.stop.requested() => break,
+            visit
         }
-    }
-    // Each closes its connection.
-    while running.join_next().await.is_some() {}
-    match expired {
-        true => Ok(()),
-        false => Err(Interrupted.into()),
-    }
+    });
+    served.await?.tell(&setup.screen);
+    Ok(())
 }
 
 /// What both sides read if nothing that the peer sends would get through.
