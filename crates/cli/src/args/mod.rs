@@ -25,6 +25,7 @@ mod network;
 #[cfg(feature = "research")]
 mod optimum;
 mod paths;
+mod printable;
 mod profile;
 #[cfg(feature = "registry")]
 mod registry;
@@ -87,7 +88,8 @@ pub(crate) use transfer::{
 pub(crate) use tun::TunArgs;
 
 use crate::end::End;
-use crate::exit::usage;
+use crate::exit::{Class, usage};
+use crate::screen::Screen;
 
 /// Transfer files over all network paths at once.
 ///
@@ -111,16 +113,23 @@ impl Cli {
         let mut command = Self::definition();
         let line: Vec<_> = std::env::args_os().collect();
         let expanded = profile::expand(&command, line.clone());
-        let expanded = expanded.unwrap_or_else(|profile::Wrong { error, json }| {
-            print_json(&error, &line, json);
-            error.exit()
+        let expanded = expanded.unwrap_or_else(|profile::Wrong { message, json }| {
+            print_json(&message, &line, json);
+            Screen::quiet().error(&format!("manyway: {message}"));
+            std::process::exit(Class::Usage.status().into())
         });
         let matches = command.try_get_matches_from_mut(&expanded.line);
         matches
             .and_then(|mut matches| Self::from_arg_matches_mut(&mut matches))
             .unwrap_or_else(|error| {
-                print_json(&error, &expanded.line, false);
-                expanded.exit(&error.format(&mut command))
+                let error = printable::error(error.format(&mut command));
+                if error.use_stderr() {
+                    let text = error.render().to_string();
+                    let first = text.split("\n\n").next().unwrap_or_default();
+                    let message = first.strip_prefix("error: ").unwrap_or(first);
+                    print_json(message, &expanded.line, false);
+                }
+                expanded.exit(&error)
             })
     }
 
@@ -134,7 +143,7 @@ impl Cli {
 
 /// Prints what is wrong with the command line as `--json`'s object, if that or the profile asks for
 /// one: it can't be parsed, so its words have to say so.
-fn print_json(error: &clap::Error, line: &[OsString], profile: bool) {
+fn print_json(message: &str, line: &[OsString], profile: bool) {
     let words = line.iter().skip(1);
     let words: Vec<_> = words.take_while(|word| *word != "--").collect();
     let has = |word: &str| words.iter().any(|it| *it == word);
@@ -146,10 +155,7 @@ fn print_json(error: &clap::Error, line: &[OsString], profile: bool) {
         || has("--json")
         || environment::turns_on("MANYWAY_JSON")
         || std::env::var_os("MANYWAY_PROGRESS").is_some_and(|how| how == "json");
-    if error.use_stderr() && for_transfer && asked {
-        let text = error.render().to_string();
-        let first = text.split("\n\n").next().unwrap_or_default();
-        let message = first.strip_prefix("error: ").unwrap_or(first);
+    if for_transfer && asked {
         // Without standard output, standard error and the status say it all the same.
         let _ = crate::summary::print_json(&End::failed(None, &usage(message)));
     }

@@ -9,11 +9,12 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command};
 use manyway_registry::Code;
 use manyway_units::printable;
+use strsim::osa_distance;
 use toml::{Table, Value};
 
 use super::words::{split_off, texts, words};
@@ -23,6 +24,8 @@ use crate::state::config_file;
 const MAX_FILE: u64 = 1 << 20;
 /// Most characters shown of a name from the file.
 const MAX_NAME: usize = 100;
+/// A key with at most this many typing errors is taken for an option's.
+const NEAR: usize = 2;
 /// Options that have no place in a profile: those that choose it, and what asks for help.
 const NEVER: [&str; 4] = ["profile", "config", "help", "version"];
 
@@ -53,7 +56,7 @@ pub(super) struct Expanded {
 /// A profile that can't be used.
 #[derive(Debug)]
 pub(super) struct Wrong {
-    pub(super) error: clap::Error,
+    pub(super) message: String,
     /// Whether it asks for errors as JSON.
     pub(super) json: bool,
 }
@@ -129,7 +132,7 @@ pub(super) fn expand(command: &Command, line: Vec<OsString>) -> Result<Expanded,
     let mut lenient = lenient;
     lenient.build();
     let wrong_with = |table: &Table, message| Wrong {
-        error: command.clone().error(ErrorKind::InvalidValue, message),
+        message,
         json: table.get("json") == Some(&Value::Boolean(true))
             || table.get("progress") == Some(&Value::String("json".to_owned())),
     };
@@ -249,7 +252,11 @@ fn parse(file: &Path, text: &str) -> Result<Table, String> {
     let mut table: Table = text.parse().map_err(|error: toml::de::Error| {
         let before = text.get(..error.span().map_or(0, |span| span.start));
         let line = 1 + before.unwrap_or("").matches('\n').count();
-        format!("{shown}, line {line}: {}", error.message())
+        format!(
+            "{shown}, line {line}: a line is KEY = VALUE, with texts in quotes, or [profile.NAME] \
+             (TOML: {})",
+            error.message()
+        )
     })?;
     let no_place = |key: &str| {
         let key = printable(key, MAX_NAME);
@@ -287,10 +294,13 @@ fn check_keys(root: &Command, file: &Path, profiles: &Table) -> Result<(), Strin
     for (name, table) in profiles {
         let mut keys = table.as_table().into_iter().flat_map(Table::keys);
         if let Some(key) = keys.find(|key| !is_key(root, key)) {
+            let hint = match nearest(root, key) {
+                Some(nearest) => format!("did you mean `{nearest}`?"),
+                None => "keys are long names of options, which `manyway help COMMAND` lists".into(),
+            };
             let (name, key) = (printable(name, MAX_NAME), printable(key, MAX_NAME));
             return Err(format!(
-                "{}: [profile.{name}]: `{key}` is no option: keys are long names of options, as \
-                 `manyway COMMAND --help` lists them",
+                "{}: [profile.{name}]: `{key}` isn't an option: {hint}",
                 file.display()
             ));
         }
@@ -306,6 +316,23 @@ fn is_key(root: &Command, key: &str) -> bool {
             || command.get_subcommands().any(|command| has(command, key))
     }
     !NEVER.contains(&key) && (root.find_subcommand(key).is_some() || has(root, key))
+}
+
+/// The option that a mistyped key nearly names.
+fn nearest(root: &Command, key: &str) -> Option<String> {
+    fn collect<'a>(command: &'a Command, options: &mut Vec<&'a str>) {
+        let known = command.get_arguments().filter(|known| !known.is_hide_set());
+        options.extend(known.filter_map(Arg::get_long));
+        command
+            .get_subcommands()
+            .for_each(|command| collect(command, options));
+    }
+    let mut options = Vec::new();
+    collect(root, &mut options);
+    options.retain(|option| !NEVER.contains(option));
+    let distance = |option: &&str| osa_distance(option, key);
+    let nearest = options.into_iter().min_by_key(distance)?;
+    (osa_distance(nearest, key) <= NEAR).then(|| nearest.to_owned())
 }
 
 fn is_option(argument: &Arg, key: &str) -> bool {

@@ -110,7 +110,7 @@ fn mistakes_in_the_file_are_told_to_everybody() {
         ("what?", "config.toml, line 1: "),
         (
             "[profile.p]\nlimt = '1Mbps'",
-            "[profile.p]: `limt` is no option",
+            "[profile.p]: `limt` isn't an option: did you mean `limit`?",
         ),
     ] {
         let wrong = run(&transfer, config, &[], &line);

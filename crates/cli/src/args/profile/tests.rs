@@ -20,11 +20,7 @@ fn expanded(text: &str, mode: u32, line: &[&str]) -> Result<Vec<String>, String>
                 .map(|word| word.to_str().unwrap().to_owned())
                 .collect())
         }
-        Err(error) => {
-            let text = error.error.to_string();
-            let text = text.split("\n\n").next().unwrap();
-            Err(text.replace(file.to_str().unwrap(), "FILE"))
-        }
+        Err(error) => Err(error.message.replace(file.to_str().unwrap(), "FILE")),
     }
 }
 
@@ -152,7 +148,7 @@ fn a_file_without_a_chosen_profile_is_read_for_mistakes() {
     let unused = refused("", 0o600, &["send", "x"]);
     assert_eq!(
         unused,
-        "error: `--config` has no effect without a profile: name a table [profile.NAME] of the \
+        "`--config` has no effect without a profile: name a table [profile.NAME] of the \
          file with `--profile NAME`"
     );
     let dir = tempfile::tempdir().unwrap();
@@ -195,6 +191,7 @@ fn mistakes_are_named_with_file_and_key() {
         "profile = 3",
         "cc = 'lia'",
         "[profile.p]\ncolour = 'red'",
+        "[profile.p]\nallowpeer = 'x'",
         "[profile.p]\nprofile = 'q'",
         "[profile.p]\nwhile-stdin = true",
         "[profile.p]\njson = 'yes'",
@@ -236,6 +233,6 @@ fn secrets_and_programs_are_their_owners_matter() {
     let error = refused(text, 0o664, &line);
     assert_eq!(
         error,
-        "error: other users can change FILE: make it yours, and run chmod go-w FILE"
+        "other users can change FILE: make it yours, and run chmod go-w FILE"
     );
 }
