@@ -163,7 +163,7 @@ fn the_guest_gets_the_relays_of_the_host() {
     relay.end();
 }
 
-/// `serve` and its guest go on after the code has been used; nobody else can use it.
+/// `serve` and its guest go on after the code has been used, and end together.
 #[test]
 fn a_code_leads_to_the_services_of_a_host() {
     let place = Place::new(&[]);
@@ -181,7 +181,9 @@ fn a_code_leads_to_the_services_of_a_host() {
     assert_eq!(connected.finish().ok().stdout, "hello");
     let (status, said) = told(place.guest(&["connect", "--stdio", &code]).finish());
     assert_eq!(status, 4, "{said}");
-    host.end();
+    let ended = host.finish().ok().stderr;
+    let gone = "stopped: the other side has ended, and a code works only once\n";
+    assert!(ended.ends_with(gone), "{ended}");
 }
 
 #[test]

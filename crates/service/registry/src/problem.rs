@@ -99,7 +99,7 @@ pub enum Problem {
     NotOwner,
     /// No code has this number.
     #[error(
-        "no code has this number now: check it, and that both sides name the same registry first"
+        "no code has this number now: check the number, and that both sides name the same registry"
     )]
     NoCode,
     /// The code has served a guest.

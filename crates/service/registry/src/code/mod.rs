@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 use manyway_units::printable;
 use rand::CryptoRng;
+use strsim::osa_distance;
 
 use self::words::WORDS;
 
@@ -15,7 +16,8 @@ use self::words::WORDS;
 const COUNT: usize = 3;
 /// The most digits of a number.
 const MAX_DIGITS: usize = 6;
-/// A word with at most this many typing errors is still recognised.
+/// A word with at most this many typing errors is still recognised: missing, additional, wrong and
+/// swapped characters.
 const NEAR: usize = 1;
 /// The most characters of a mistyped word. No word is as long as half of this.
 const MAX_WORD: usize = 16;
@@ -49,19 +51,20 @@ pub struct Code {
 impl Code {
     /// Whether a text is meant as a code rather than, say, as the name of a directory: a number and
     /// several words of codes, or a number and three words of which one at least nearly is a
-    /// code's. It may still be wrong.
+    /// code's, or more of which three are. It may still be wrong.
     pub fn is_meant(text: &str) -> bool {
         let parts = parts(text);
         let Some((number, words)) = parts.split_first() else {
             return false;
         };
         let is_alphabetic = |word: &&str| word.bytes().all(|byte| byte.is_ascii_alphabetic());
-        is_number(number)
+        let near = words.iter().filter(|word| nearest(word).is_some()).count();
+        number.bytes().all(|byte| byte.is_ascii_digit())
             && words.len() > 1
             && (words.iter().all(|word| find(word).is_some())
-                || words.len() == COUNT
+                || words.len() >= COUNT
                     && words.iter().all(is_alphabetic)
-                    && words.iter().any(|word| nearest(word).is_some()))
+                    && (near >= COUNT || near > 0 && words.len() == COUNT))
     }
 }
 
@@ -99,7 +102,9 @@ impl fmt::Debug for Words {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodeError {
     /// It has another form.
-    #[error("a code is a number and three words, such as 7-guitar-saddle-orbit")]
+    #[error(
+        "a code is a number of at most six digits and three words, such as 7-guitar-saddle-orbit"
+    )]
     Form,
     /// A word that no code has.
     #[error(
@@ -157,26 +162,7 @@ fn nearest(text: &str) -> Option<&'static str> {
     }
     WORDS
         .into_iter()
-        .find(|word| distance(word.as_bytes(), text.as_bytes()) <= NEAR)
-}
-
-/// Typing errors between two texts: missing, additional, wrong and swapped characters (optimal
-/// string alignment).
-fn distance(a: &[u8], b: &[u8]) -> usize {
-    let mut before = vec![0; b.len() + 1];
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for i in 1..=a.len() {
-        let mut row = vec![i; b.len() + 1];
-        for j in 1..=b.len() {
-            let wrong = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            row[j] = wrong.min(last[j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                row[j] = row[j].min(before[j - 2] + 1);
-            }
-        }
-        before = std::mem::replace(&mut last, row);
-    }
-    last[b.len()]
+        .find(|word| osa_distance(word, &text) <= NEAR)
 }
 
 #[cfg(test)]
@@ -192,7 +178,7 @@ mod tests {
             assert!(word.bytes().all(|byte| byte.is_ascii_lowercase()), "{word}");
             for other in &WORDS[..n] {
                 assert!(*other < *word, "{other} {word}");
-                let distance = distance(word.as_bytes(), other.as_bytes());
+                let distance = osa_distance(word, other);
                 assert!(distance >= 3, "{word} {other}: {distance}");
             }
         }
