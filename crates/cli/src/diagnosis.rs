@@ -39,6 +39,8 @@ pub(crate) enum Diagnosis {
     Private(SocketAddr),
     /// Nothing came back.
     Silent(SocketAddr),
+    /// Nothing came back from an address of our own network.
+    SilentNearby(SocketAddr),
     /// The ticket names nothing.
     NoAddress,
 }
@@ -134,6 +136,13 @@ impl fmt::Display for Diagnosis {
                 f,
                 "a firewall drops what this host sends to {at}, or that host is off. Open UDP and \
                  TCP port {} there, or use a relay (`--via` on both sides).",
+                at.port()
+            ),
+            Self::SilentNearby(at) => write!(
+                f,
+                "nothing comes back from {at}, in this host's own network: the listener's host is \
+                 off, or its firewall drops what arrives. Switch it on, or open UDP and TCP port \
+                 {} there.",
                 at.port()
             ),
             Self::NoAddress => {
@@ -285,6 +294,7 @@ fn rejected(seen: &Unanswered) -> Option<Diagnosis> {
 fn silent(seen: &Unanswered) -> Option<Diagnosis> {
     let reachable = |at: &&SocketAddr| !is_elsewhere(seen, at.ip());
     match seen.addresses.iter().find(reachable) {
+        Some(at) if is_near(seen, at.ip()) => Some(Diagnosis::SilentNearby(*at)),
         Some(at) => Some(Diagnosis::Silent(*at)),
         // Whoever refuses is there, so the network isn't what's in the way.
         None => match refusals(seen).next() {

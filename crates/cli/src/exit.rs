@@ -424,7 +424,8 @@ pub(crate) fn words(error: &anyhow::Error) -> String {
             words.push_str(&cause);
         }
     }
-    words
+    // What comes before it has said so.
+    words.replace(": the connection is over: ", ": ")
 }
 
 /// Prints the error and chooses the exit status.
@@ -515,5 +516,13 @@ mod tests {
         assert_eq!(words(&repeats), "can't write a: disk full");
         let plain = Err::<(), _>(cause()).context("can't write a").unwrap_err();
         assert_eq!(words(&plain), "can't write a: disk full");
+        let lost = TransferError::Stream {
+            doing: "while sending a".to_owned(),
+            source: ConnectionLost(CloseReason::Local).into(),
+        };
+        assert_eq!(
+            words(&lost.into()),
+            "the connection was lost while sending a: closed on this side"
+        );
     }
 }

@@ -20,15 +20,15 @@ const CONNECT: u8 = 1;
 /// Why a client isn't served.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SocksError {
-    #[error(
-        "a program doesn't speak SOCKS5: its first byte is {0:#04x}; this port is a SOCKS5 proxy"
-    )]
+    #[error("a program speaks {}", other_protocol(*.0))]
     Version(u8),
-    #[error("a program wants to authenticate itself by SOCKS: use it without a user name")]
+    #[error("a program wants to log in to the SOCKS proxy: use it without a user name")]
     Method,
-    #[error("a program asks for SOCKS command {0}, and manyway has CONNECT (1) only")]
+    #[error("a program offered the SOCKS proxy no way to log in, not even none")]
+    NoMethod,
+    #[error("a program sent SOCKS command {0}, but manyway supports only CONNECT (1)")]
     Command(u8),
-    #[error("a program asks for a host by SOCKS that is none")]
+    #[error("a program asked the SOCKS proxy for an invalid host name")]
     Host,
     #[error("a program opened a SOCKS connection but made no request for {} s", WAIT.as_secs())]
     Late,
@@ -47,18 +47,31 @@ impl SocksError {
     }
 }
 
+/// What a connection that begins so speaks, and what to do about it.
+fn other_protocol(first: u8) -> String {
+    match first {
+        4 => "SOCKS4: choose SOCKS5 in its settings".to_owned(),
+        b'A'..=b'Z' => "HTTP, it seems: choose this port as its SOCKS5 proxy".to_owned(),
+        other => format!("no SOCKS5, and this port is a SOCKS5 proxy (first byte: {other:#04x})"),
+    }
+}
+
 /// A value and the bytes that it takes, or `None` as long as more has to come.
 type Parsed<T> = Result<Option<(T, usize)>, SocksError>;
 
-/// Version and methods; whether no authentication is among them.
-fn greeting(bytes: &[u8]) -> Parsed<bool> {
+/// Version and methods; what is wrong with them unless no authentication is among them.
+fn greeting(bytes: &[u8]) -> Parsed<Option<SocksError>> {
     match *bytes {
         [] => Ok(None),
         [VERSION] => Ok(None),
         [VERSION, count, ref rest @ ..] => {
             let methods = rest.get(..usize::from(count));
-            let methods = methods.map(|methods| methods.contains(&NO_AUTHENTICATION));
-            Ok(methods.map(|offered| (offered, 2 + usize::from(count))))
+            let wrong = methods.map(|methods| match methods {
+                [] => Some(SocksError::NoMethod),
+                methods if methods.contains(&NO_AUTHENTICATION) => None,
+                _ => Some(SocksError::Method),
+            });
+            Ok(wrong.map(|wrong| (wrong, 2 + usize::from(count))))
         }
         [other, ..] => Err(SocksError::Version(other)),
     }
@@ -128,16 +141,11 @@ where
     T: AsyncRead + AsyncWrite + Unpin,
 {
     let mut said = Vec::new();
-    let offered = hear_all(tcp, &mut said, greeting).await?;
-    let method = if offered {
-        NO_AUTHENTICATION
-    } else {
-        NO_METHOD
-    };
-    say(tcp, &[VERSION, method]).await?;
-    if !offered {
-        return Err(SocksError::Method);
+    if let Some(wrong) = hear_all(tcp, &mut said, greeting).await? {
+        say(tcp, &[VERSION, NO_METHOD]).await?;
+        return Err(wrong);
     }
+    say(tcp, &[VERSION, NO_AUTHENTICATION]).await?;
     match hear_all(tcp, &mut said, request).await {
         Ok(target) => Ok((target, said)),
         Err(error) => {
@@ -224,6 +232,16 @@ mod tests {
         );
     }
 
+    #[test]
+    fn what_speaks_something_else_reads_what_to_set() {
+        let said = [4, b'C', 0x16].map(|first| SocksError::Version(first).to_string());
+        insta::assert_snapshot!(said.join("\n"), @r"
+        a program speaks SOCKS4: choose SOCKS5 in its settings
+        a program speaks HTTP, it seems: choose this port as its SOCKS5 proxy
+        a program speaks no SOCKS5, and this port is a SOCKS5 proxy (first byte: 0x16)
+        ");
+    }
+
     proptest! {
         /// However the bytes come, they mean the same; none makes it panic or wait for ever.
         #[test]
@@ -278,6 +296,9 @@ mod tests {
         client.read_exact(&mut heard).await.unwrap();
         assert_eq!(heard, [5, NO_METHOD]);
         drop(client);
+        let (mut client, mut server) = duplex(64);
+        client.write_all(&[5, 0]).await.unwrap();
+        assert_eq!(hear(&mut server).await, Err(SocksError::NoMethod));
         let (client, mut server) = duplex(64);
         drop(client);
         assert_eq!(hear(&mut server).await, Err(SocksError::End));

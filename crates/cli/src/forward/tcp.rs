@@ -74,7 +74,7 @@ pub(super) async fn dial(target: &Target) -> Result<TcpStream, (Code, String)> {
     let dialled = timeout(CONNECT_WAIT, dial_in_turn(target)).await;
     dialled.unwrap_or_else(|_| {
         let seconds = CONNECT_WAIT.as_secs();
-        let late = format!("{target} doesn't answer for {seconds} s");
+        let late = format!("{target} hasn't answered for {seconds} s");
         Err((Code::HostUnreachable, late))
     })
 }

@@ -75,7 +75,8 @@ impl View {
         self.page = middle.height.into();
         self.offset = self.offset.min(lines.len().saturating_sub(self.page));
         if lines.is_empty() {
-            let text = "No manyway of yours has a connection now. This shows the next one.";
+            let text =
+                "None of your manyway processes has a connection now. This shows the next one.";
             let text = Paragraph::new(text).wrap(Wrap { trim: true });
             frame.render_widget(text, middle);
         } else if head > 0 {

@@ -14,6 +14,8 @@ use manyway::Ticket;
 use manyway_testbed::live;
 use manyway_wire::{AnyInit, MAC1_LEN, MAC2_LEN, OtherVersion};
 
+use serde_json::Value;
+
 use crate::common::place::Place;
 use crate::common::{Finished, Running, eventually, secret, skipped};
 
@@ -295,6 +297,23 @@ fn each_failure_has_its_sentence() {
     let _behind_nat = hosts.listen("4006", &["--path", "192.168.77.2"]);
     failures.push(("private address behind NAT", hosts.send("4006", &[])));
 
+    // In the network of the client's first uplink, nobody has the one address, and the router's
+    // firewall drops what comes for the other.
+    let rules = "udp dport 4013 drop\n tcp dport 4013 drop";
+    hosts.firewall(ROUTER, "input", rules);
+    let nearby = |port: &str, address: &str| {
+        end(hosts.listen(port, &[]));
+        let file = hosts.place.path(&format!("ticket-{port}"));
+        let mut ticket: Ticket = fs::read_to_string(&file).unwrap().trim().parse().unwrap();
+        ticket.addresses = vec![format!("{address}:{port}").parse().unwrap()];
+        fs::write(file, ticket.to_string()).unwrap();
+        hosts.send(port, &["--path", "eth0"])
+    };
+    let silent = nearby("4013", "10.1.0.1");
+    failures.push(("silent host in the same network", silent));
+    let gone = nearby("4014", "10.1.0.77");
+    failures.push(("no such host in the same network", gone));
+
     let first_relay = relay(&hosts);
     let via = ["--via", "@relay"];
     let _relayed = hosts.listen("4007", &[&via[..], &["--keep-access"]].concat());
@@ -356,6 +375,55 @@ fn uplinks_that_carry_nothing_and_an_outage_are_told() {
     sender.interrupt();
     let told = [&*unused, &down, &up];
     insta::assert_snapshot!("half_used", told.join("\n"));
+}
+
+#[test]
+fn the_outage_of_an_only_path_is_an_event() {
+    if !able() {
+        return;
+    }
+    let hosts = Hosts::new("one");
+    let _listener = hosts.listen("4001", &[]);
+    let one = ["--path", "eth0", "--limit", "200kbps", "--progress", "json"];
+    let mut sender = hosts.send("4001", &one);
+    let events = BufReader::new(sender.0.stdout.take().unwrap()).lines();
+    let mut events = events.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    let mut until = |name: &str| {
+        let event = events.find(|event| event["event"] == name);
+        event.unwrap_or_else(|| panic!("no {name}"))
+    };
+    until("path_up");
+    until("progress");
+    hosts.firewall(ROUTER, "forward", "drop");
+    let down = until("path_down");
+    assert_eq!(
+        (&down["name"], &down["reason"]),
+        (&"eth0".into(), &"stalled".into())
+    );
+    let mut said = Said::by(&mut sender);
+    let down = said.wait_for("is down");
+    hosts.inside(ROUTER, "nft flush ruleset");
+    until("path_up");
+    let up = said.wait_for("is up again");
+    sender.interrupt();
+    insta::assert_snapshot!("only_path", format!("{down}\n{up}"));
+}
+
+/// Shorter than what an explanation of a path takes while it runs.
+#[test]
+fn a_short_transfer_tells_of_an_uplink_without_a_route() {
+    if !able() {
+        return;
+    }
+    let hosts = Hosts::new("short");
+    let _listener = hosts.listen("4001", &["--once"]);
+    let paths = ["--path", "eth0", "--path", "wlan0"];
+    let sent = hosts.send("4001", &paths).finish().ok();
+    let told = sent
+        .stderr
+        .lines()
+        .filter(|line| line.contains("wlan0 has no route"));
+    assert_eq!(told.count(), 1, "{}", sent.stderr);
 }
 
 #[test]

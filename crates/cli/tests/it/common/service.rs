@@ -1,18 +1,21 @@
 //! Registries and relays as their operators run them.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::mem;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::{ChildStderr, Command};
+use std::process::Command;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::spawn;
 
 use manyway_registry::RegistryUrl;
 
-use super::{Finished, Running, manyway};
+use super::{Finished, PATIENCE, Running, manyway};
 
 /// A process that says on standard error what it does.
 pub(crate) struct Service {
     pub(crate) process: Running,
-    stderr: BufReader<ChildStderr>,
+    stderr: Receiver<String>,
     pub(crate) said: String,
 }
 
@@ -23,10 +26,18 @@ impl Service {
 
     pub(crate) fn run(mut command: Command) -> Self {
         let mut process = Running(command.spawn().unwrap());
-        let stderr = BufReader::new(process.0.stderr.take().unwrap());
+        let mut stderr = BufReader::new(process.0.stderr.take().unwrap());
+        let (tell, lines) = channel();
+        // It is read to its end, so that a full pipe never stops the process.
+        spawn(move || {
+            let mut line = String::new();
+            while stderr.read_line(&mut line).unwrap() > 0 {
+                tell.send(mem::take(&mut line)).ok();
+            }
+        });
         Self {
             process,
-            stderr,
+            stderr: lines,
             said: String::new(),
         }
     }
@@ -84,8 +95,10 @@ impl Service {
 
     /// Reads another line.
     pub(crate) fn hear_more(&mut self) {
-        let read = self.stderr.read_line(&mut self.said).unwrap();
-        assert_ne!(read, 0, "{}", self.said);
+        match self.stderr.recv_timeout(PATIENCE) {
+            Ok(line) => self.said += &line,
+            Err(error) => panic!("{error}: {}", self.said),
+        }
     }
 
     /// Where it forwards, if it is a relay.
@@ -103,10 +116,11 @@ impl Service {
 
     /// How it ends by itself, with everything it has said.
     pub(crate) fn finish(mut self) -> Finished {
-        self.stderr.read_to_string(&mut self.said).unwrap();
+        let finished = self.process.finish();
+        self.said.extend(self.stderr.iter());
         Finished {
             stderr: self.said,
-            ..self.process.finish()
+            ..finished
         }
     }
 
@@ -138,9 +152,7 @@ fn listens_on(said: &str) -> SocketAddr {
 
 /// A relay on loopback, and the text that gives access to it.
 pub(crate) struct Relay {
-    process: Running,
-    stderr: BufReader<ChildStderr>,
-    said: String,
+    service: Service,
     pub(crate) text: String,
 }
 
@@ -154,37 +166,25 @@ impl Relay {
         let common = ["relay", "--key-file", &key, "--allow-private", "--listen"];
         let mut command = manyway(dir, &common);
         command.arg("127.0.0.1:0").args(more);
-        let mut process = Running(command.spawn().unwrap());
-        let mut stderr = BufReader::new(process.0.stderr.take().unwrap());
-        let mut said = String::new();
-        while !said.contains(" listens on ") {
-            assert_ne!(stderr.read_line(&mut said).unwrap(), 0, "{said}");
-        }
-        let address = listens_on(&said).to_string();
+        let mut service = Service::run(command);
+        service.hear(" listens on ");
+        let address = service.address().to_string();
         let mut command = manyway(dir, &common);
         command.args([&address, "--invite"]).args(more);
         let invite = command.spawn().unwrap();
         let text = Running(invite).finish().ok().stdout.trim().to_owned();
-        Self {
-            process,
-            stderr,
-            said,
-            text,
-        }
+        Self { service, text }
     }
 
     /// A number that it serves; it has to run with `--metrics`.
     pub(crate) fn metric(&self, name: &str) -> u64 {
-        let text = metrics(&self.said);
+        let text = metrics(&self.service.said);
         let line = text.lines().find_map(|line| line.strip_prefix(name));
         line.unwrap().trim().parse().unwrap()
     }
 
     /// Everything it has said, once it has ended.
-    pub(crate) fn end(mut self) -> String {
-        self.process.interrupt();
-        self.stderr.read_to_string(&mut self.said).unwrap();
-        self.process.finish().ok();
-        self.said
+    pub(crate) fn end(self) -> String {
+        self.service.end()
     }
 }

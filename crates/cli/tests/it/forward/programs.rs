@@ -44,13 +44,13 @@ fn a_socks_proxy_connects_from_the_other_side() {
     let mut tcp = connect(ports[0]);
     tcp.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     ends(tcp);
-    forward.hear("a program doesn't speak SOCKS5: its first byte is 0x47");
+    forward.hear("a program speaks HTTP, it seems: choose this port as its SOCKS5 proxy");
     let mut tcp = connect(ports[0]);
     tcp.write_all(&[5, 1, 0, 5, 2, 0, 1]).unwrap();
     let mut answer = [0; 12];
     tcp.read_exact(&mut answer).unwrap();
     assert_eq!(answer[..4], [5, 0, 5, 7]);
-    forward.hear("a program asks for SOCKS command 2");
+    forward.hear("a program sent SOCKS command 2");
     assert_eq!(by_socks(ports[0], target).0, 0);
 }
 
