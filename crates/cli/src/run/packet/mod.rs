@@ -30,7 +30,7 @@ use crate::scenario::several;
 /// A checked request.
 #[derive(Debug)]
 pub(crate) struct Packet {
-    scenario: Scenario,
+    head: Head,
     level: batch::Level,
     points: Vec<Point>,
     threads: usize,
@@ -40,6 +40,24 @@ pub(crate) struct Packet {
     log: Option<Logs>,
     /// Results that there are already, in the place of runs.
     stored: Option<Mutex<Stored>>,
+}
+
+/// What the runs need of the scenario, which is larger than all its points.
+#[derive(Debug)]
+struct Head {
+    name: String,
+    seed: u64,
+    repeat: u32,
+}
+
+impl Head {
+    fn of(scenario: &Scenario) -> Self {
+        Self {
+            name: scenario.name().to_owned(),
+            seed: scenario.seed(),
+            repeat: scenario.repeat(),
+        }
+    }
 }
 
 impl Level for Packet {
@@ -87,7 +105,7 @@ impl Packet {
             keep_series: request.keep_series,
             shard: request.shard,
             stored: None,
-            scenario: request.scenario.clone(),
+            head: Head::of(&request.scenario),
         })
     }
 
@@ -103,7 +121,7 @@ impl Packet {
             shard: Shard::default(),
             log: None,
             stored: None,
-            scenario: request.scenario,
+            head: Head::of(&request.scenario),
         })
     }
 
@@ -119,7 +137,7 @@ impl Packet {
 
     /// The scenario's name.
     pub(super) fn name(&self) -> &str {
-        self.scenario.name()
+        &self.head.name
     }
 
     /// All points.
@@ -164,11 +182,11 @@ impl Packet {
         mut sink: impl FnMut(&Job, &RunResult) -> anyhow::Result<()> + Send,
     ) -> anyhow::Result<Report> {
         let plan = Plan {
-            scenario: self.scenario.name(),
+            scenario: &self.head.name,
             level: self.level,
             points: &self.points,
-            seed: self.scenario.seed(),
-            repeat: self.scenario.repeat(),
+            seed: self.head.seed,
+            repeat: self.head.repeat,
             threads: self.threads,
             keep_series: self.keep_series,
             shard: self.shard,

@@ -102,7 +102,8 @@ impl<'a> Simulation<'a> {
         let mut network = Network::new(experiment, seed).map_err(in_link)?;
         network.links = make_room(experiment, network.links).map_err(in_link)?;
         let mut sources = Vec::with_capacity(experiment.flows.len());
-        let mut subflows = Vec::new();
+        let paths = experiment.flows.iter().map(|flow| flow.paths.len());
+        let mut subflows = Vec::with_capacity(paths.sum());
         let drawn = draw(experiment, seed);
         let mut first_of = Vec::new();
         for ((index, flow), drawn) in experiment.flows.iter().enumerate().zip(drawn) {
