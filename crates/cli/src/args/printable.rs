@@ -1,11 +1,14 @@
 //! Errors about the command line, without the characters of its words that a terminal obeys.
 
+use std::error::Error as _;
+
 use clap::Error;
 use clap::error::{ContextKind, ContextValue};
 use manyway_units::printable as words;
 
-/// Most characters of a word.
+/// Most characters of a word, and of what is said of it.
 const MAX_WORD: usize = 200;
+const MAX_MESSAGE: usize = 1000;
 
 /// The same error with each word in characters that only show.
 pub(super) fn error(mut error: Error) -> Error {
@@ -21,15 +24,22 @@ pub(super) fn error(mut error: Error) -> Error {
         error.insert(kind, value);
     }
     // Whoever reads a word may quote it in a message.
-    let text = error.render().to_string();
-    let lines: Vec<String> = text.lines().map(|line| words(line, usize::MAX)).collect();
-    match lines.iter().map(String::as_str).eq(text.lines()) {
-        true => error,
-        false => {
-            let text = lines.join("\n") + "\n";
-            let message = text.strip_prefix("error: ").unwrap_or(&text);
-            Error::raw(error.kind(), message)
-        }
+    let Some(why) = error.source().map(ToString::to_string) else {
+        return error;
+    };
+    let message = words(&why, MAX_MESSAGE);
+    match (
+        error.get(ContextKind::InvalidValue),
+        error.get(ContextKind::InvalidArg),
+    ) {
+        (Some(value), Some(option)) if message != why => Error::raw(
+            error.kind(),
+            format!(
+                "invalid value '{value}' for '{option}': {message}\n\nFor more information, try \
+                 '--help'.\n"
+            ),
+        ),
+        _ => error,
     }
 }
 

@@ -368,7 +368,7 @@ fn a_ticket_can_expire() {
         says(&ended, 3, &["nobody came within 10 ms (`--expire`)"]);
     }
     // Somebody came.
-    let (receiver, ticket) = host.listen(&["recv", "in", "--expire", "2s"]);
+    let (receiver, ticket) = host.listen(&["recv", "in", "--expire", "10s"]);
     fs::write(host.path("file"), "content").unwrap();
     let ticket = ticket.to_string();
     let sent = host.run(&["send", "file", "--to", &ticket]);
