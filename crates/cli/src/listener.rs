@@ -287,7 +287,7 @@ impl Listener<'_> {
                     Err(error) => return Err(error),
                 },
                 Some(ended) = running.join_next() => {
-                    let gone = ended.is_ok_and(|visit| !visit.may_return);
+                    let gone = ended.map_or(true, |visit| !visit.may_return);
                     if self.code && gone && running.is_empty() {
                         return Ok(Served::GuestGone);
                     }
