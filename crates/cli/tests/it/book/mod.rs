@@ -33,6 +33,7 @@ fn own(command: &Command) -> Option<Command> {
         "packaging/",
         "mdbook ",
         "MANYWAY_",
+        "INSTA_",
     ];
     let runs = !elsewhere.iter().any(|word| words.starts_with(word));
     runs.then(|| Command {
