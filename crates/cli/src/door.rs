@@ -103,7 +103,8 @@ impl Door {
         }
     }
 
-    async fn expired(&self) -> Expired {
+    /// Resolves when the time of `--expire` is over.
+    pub(crate) async fn expired(&self) -> Expired {
         match self.until {
             Some((until, life)) => {
                 sleep_until(until).await;

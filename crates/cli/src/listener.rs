@@ -183,7 +183,10 @@ impl Listener<'_> {
             tasks.spawn(watch);
             let offered = relays.offer_code(&ticket, self.stop).await?;
             self.show(&offered);
-            offered.used(self.stop).await?;
+            tokio::select! {
+                used = offered.used(self.stop) => used?,
+                expired = self.door.expired() => return Err(expired.into()),
+            }
             return Ok(tasks);
         }
         ticket::publish(self.screen, &ticket, self.ticket, |ticket| {

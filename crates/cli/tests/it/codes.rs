@@ -187,6 +187,16 @@ fn a_code_leads_to_the_services_of_a_host() {
 }
 
 #[test]
+fn a_code_waits_no_longer_than_expire_says() {
+    let place = Place::new(&[]);
+    let (host, _code) = place.host(&["recv", "in", "--expire", "2s"]);
+    let ended = host.finish();
+    assert_eq!(ended.code, 3, "{ended:?}");
+    let told = "manyway: nobody came within 2 s (`--expire`): start this again\n";
+    assert!(ended.stderr.ends_with(told), "{ended:?}");
+}
+
+#[test]
 fn programs_read_the_code_as_an_object() {
     let place = Place::new(&["--code-life", "90s"]);
     let url = place.url.to_string();
