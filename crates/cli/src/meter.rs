@@ -11,9 +11,6 @@ use manyway_units::Rate;
 const SPAN: Duration = Duration::from_secs(2);
 /// Most samples of a rate.
 const MOST_SAMPLES: usize = 120;
-/// A path that owes an answer for this long doesn't work. The session goes on using the last path
-/// that it has, however silent that is.
-const SILENCE: Duration = Duration::from_secs(3);
 /// How long a path that works again says so.
 const AGAIN: Duration = Duration::from_secs(10);
 
@@ -120,8 +117,6 @@ struct Track {
     recent: Recent,
     /// When something came on it last, and how much had come by then.
     heard: (Duration, u64),
-    /// Since when it owes an answer.
-    asked: Option<Duration>,
     was_down: bool,
     /// Since when it works again.
     again: Option<Duration>,
@@ -132,7 +127,6 @@ impl Track {
         Self {
             recent: Recent::default(),
             heard: (at, 0),
-            asked: None,
             was_down: false,
             again: None,
         }
@@ -141,25 +135,18 @@ impl Track {
     fn condition(&mut self, at: Duration, path: &PathStats) -> Condition {
         if path.bytes_received != self.heard.1 {
             self.heard = (at, path.bytes_received);
-            self.asked = None;
-        } else if path.bytes_in_flight > 0 {
-            self.asked.get_or_insert(at);
         }
-        let patience = SILENCE.max(4 * path.rtt);
-        let mute = self
-            .asked
-            .is_some_and(|asked| at.saturating_sub(asked) >= patience);
         match path.state {
             PathState::Validating => Condition::Trying,
-            PathState::Active | PathState::Standby if !mute && !self.was_down => Condition::Up,
-            PathState::Active | PathState::Standby if !mute => {
+            PathState::Active | PathState::Standby if !self.was_down => Condition::Up,
+            PathState::Active | PathState::Standby => {
                 let again = *self.again.get_or_insert(at);
                 match at.saturating_sub(again) < AGAIN {
                     true => Condition::UpAgain,
                     false => Condition::Up,
                 }
             }
-            _ => {
+            PathState::Stalled | PathState::Closed => {
                 (self.was_down, self.again) = (true, None);
                 Condition::Down
             }
@@ -321,14 +308,14 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_path_that_owes_an_answer_is_down_whatever_the_session_says() {
+    fn a_path_that_works_again_says_so_for_a_while() {
         let mut meter = Meter::new(Direction::Sending, Labels::new());
         let mut at = Duration::ZERO;
-        let mut seconds = |n: u32, state, received, in_flight| {
+        let mut seconds = |n: u32, state, received| {
             let mut last = None;
             for _ in 0..n {
                 let mut path = path(1, state, 0);
-                (path.bytes_received, path.bytes_in_flight) = (received, in_flight);
+                path.bytes_received = received;
                 let row = meter.sample(at, &stats(vec![path])).remove(0);
                 last = Some((row.condition, row.silent.as_secs()));
                 at += Duration::from_secs(1);
@@ -337,17 +324,15 @@ pub(crate) mod tests {
         };
         use Condition::{Down, Trying, Up, UpAgain};
         use PathState::{Active, Stalled, Validating};
-        assert_eq!(seconds(9, Validating, 0, 100), (Trying, 8));
-        assert_eq!(seconds(1, Active, 100, 0), (Up, 0));
-        // Silent, but it owes nothing: nothing was sent.
-        assert_eq!(seconds(20, Active, 100, 0), (Up, 20));
-        assert_eq!(seconds(3, Active, 100, 9), (Up, 23));
-        assert_eq!(seconds(1, Active, 100, 0), (Down, 24));
-        assert_eq!(seconds(1, Active, 200, 0), (UpAgain, 0));
-        assert_eq!(seconds(9, Active, 200, 0), (UpAgain, 9));
-        assert_eq!(seconds(1, Active, 200, 0), (Up, 10));
-        assert_eq!(seconds(1, Stalled, 200, 0), (Down, 11));
-        assert_eq!(seconds(1, Active, 300, 0), (UpAgain, 0));
+        assert_eq!(seconds(9, Validating, 0), (Trying, 8));
+        assert_eq!(seconds(1, Active, 100), (Up, 0));
+        assert_eq!(seconds(20, Active, 100), (Up, 20));
+        assert_eq!(seconds(1, Stalled, 100), (Down, 21));
+        assert_eq!(seconds(1, Active, 200), (UpAgain, 0));
+        assert_eq!(seconds(9, Active, 200), (UpAgain, 9));
+        assert_eq!(seconds(1, Active, 200), (Up, 10));
+        assert_eq!(seconds(1, Stalled, 200), (Down, 11));
+        assert_eq!(seconds(1, Active, 300), (UpAgain, 0));
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub enum PathState {
     /// The path works and carries nothing new: the direct paths have as much without it. It is
     /// tried from time to time, and used as soon as no other path works.
     Standby,
-    /// Probe timeouts have fired: the path is probed and not used.
+    /// Probe timeouts have fired: the path is probed, and used only if there is no other one.
     Stalled,
     /// The path is closed.
     Closed,

@@ -353,9 +353,13 @@ fn a_connection_with_one_path_tells_that_it_fails_and_that_it_works_again() {
         .download(1 << 20)
         .build();
     run.run_for(1000 * MS);
+    assert_eq!(run.client_stats().paths[0].state, PathState::Active);
     run.set_path_up(0, false);
     run.run_for(4000 * MS);
+    assert_eq!(run.client_stats().paths[0].state, PathState::Stalled);
     run.set_path_up(0, true);
+    run.run_for(8000 * MS);
+    assert_eq!(run.client_stats().paths[0].state, PathState::Active);
     run.complete(60_000 * MS);
     for host in [run.client(), run.server()] {
         let changes = host.traffic().log().iter().filter_map(|(_, event)| {

@@ -27,6 +27,8 @@ impl Path {
             target: carried.and_then(Carried::target),
             delivers: carried.and_then(Carried::rate),
             state: match self.state {
+                // In use for want of a better one.
+                PathState::Active if self.told_silent => PathState::Stalled,
                 PathState::Active if self.standby => PathState::Standby,
                 state => state,
             },
