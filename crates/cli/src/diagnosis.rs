@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use manyway::{PathProblem, ProblemKind, RelayHeard, TcpResult, Unanswered};
+use manyway::{PathProblem, ProblemKind, RelayHeard, TcpOutcome, TcpResult, Unanswered};
 use manyway_wire::relay::Refusal;
 
 /// The likeliest reason for an attempt to connect that nobody answered.
@@ -29,6 +29,8 @@ pub(crate) enum Diagnosis {
     NotAtRelay(SocketAddr),
     /// Nothing leaves this host, or no answer reaches it.
     Here(PathProblem),
+    /// This host has no address that fits any of these.
+    NoNetwork(IpAddr),
     /// No host has this address in our own network.
     HostGone(IpAddr),
     /// Somebody on the way rejects it.
@@ -52,8 +54,9 @@ impl Diagnosis {
         other_ticket(seen)
             .or_else(|| this_host_only(seen))
             .or_else(|| port_closed(seen))
-            .or_else(|| relay(seen))
+            .or_else(|| relay_said(seen))
             .or_else(|| here(seen))
+            .or_else(|| relay_silent(seen))
             .or_else(|| rejected(seen))
             .or_else(|| silent(seen))
             .unwrap_or(Self::NoAddress)
@@ -106,6 +109,11 @@ impl fmt::Display for Diagnosis {
                  and use its newest ticket."
             ),
             Self::Here(problem) => write!(f, "{problem}"),
+            Self::NoNetwork(ip) => write!(
+                f,
+                "this host has no network that could lead to {ip}. Connect it to one with IPv{}.",
+                if ip.is_ipv4() { 4 } else { 6 }
+            ),
             Self::HostGone(ip) => write!(
                 f,
                 "no host in this network has the address {ip}: the listener's host is off, or it \
@@ -192,20 +200,26 @@ fn port_closed(seen: &Unanswered) -> Option<Diagnosis> {
 }
 
 fn refusals(seen: &Unanswered) -> impl Iterator<Item = SocketAddr> {
-    let udp = seen.problems.iter();
-    let udp = udp.filter(|problem| problem.kind == ProblemKind::Refused);
+    let udp = of_listener(seen, ProblemKind::Refused);
     let tcp = seen.tcp.iter().filter(|outcome| !outcome.relay);
     let tcp = tcp.filter(|outcome| outcome.result == TcpResult::Refused);
-    udp.map(|problem| problem.remote)
-        .chain(tcp.map(|outcome| outcome.remote))
+    udp.chain(tcp.map(|outcome| outcome.remote))
 }
 
-fn relay(seen: &Unanswered) -> Option<Diagnosis> {
+/// The addresses of the listener that UDP has this problem with.
+fn of_listener(seen: &Unanswered, kind: ProblemKind) -> impl Iterator<Item = SocketAddr> {
+    let problems = seen.problems.iter();
+    let problems = problems.filter(move |problem| problem.kind == kind);
+    let remotes = problems.map(|problem| problem.remote);
+    remotes.filter(|remote| seen.addresses.contains(remote))
+}
+
+/// What a relay, or its host, has told us.
+fn relay_said(seen: &Unanswered) -> Option<Diagnosis> {
     let heard = |wanted: fn(RelayHeard) -> bool| {
         let mut contacts = seen.relays.iter();
         contacts.find(|contact| wanted(contact.heard))
     };
-    let streams = || seen.tcp.iter().filter(|outcome| outcome.relay);
     let absent = heard(|heard| {
         use RelayHeard::{Granted, Refused};
         matches!(
@@ -226,7 +240,7 @@ fn relay(seen: &Unanswered) -> Option<Diagnosis> {
             reason => Diagnosis::RelayRefuses(contact.address, reason.to_string()),
         });
     }
-    for outcome in streams() {
+    for outcome in streams(seen) {
         match &outcome.result {
             TcpResult::Connected => return Some(Diagnosis::NotAtRelay(outcome.remote)),
             TcpResult::Other(words) => {
@@ -234,20 +248,33 @@ fn relay(seen: &Unanswered) -> Option<Diagnosis> {
                 let why = words.strip_prefix(&prefix).unwrap_or(words);
                 return Some(Diagnosis::RelayRefuses(outcome.remote, why.to_owned()));
             }
+            TcpResult::Refused => return Some(Diagnosis::RelayDown(outcome.remote)),
             _ => {}
         }
     }
-    let asked = seen.relays.iter().map(|contact| contact.address);
-    let mut asked = asked.chain(streams().map(|outcome| outcome.remote));
-    let down = asked.next().map(Diagnosis::RelayDown);
+    None
+}
+
+fn streams(seen: &Unanswered) -> impl Iterator<Item = &TcpOutcome> {
+    seen.tcp.iter().filter(|outcome| outcome.relay)
+}
+
+/// The relays that we have asked.
+fn asked(seen: &Unanswered) -> impl Iterator<Item = SocketAddr> {
+    let contacts = seen.relays.iter().map(|contact| contact.address);
+    contacts.chain(streams(seen).map(|outcome| outcome.remote))
+}
+
+fn relay_silent(seen: &Unanswered) -> Option<Diagnosis> {
+    let down = asked(seen).next().map(Diagnosis::RelayDown);
     down.or_else(|| {
         let closed = seen.closed_relays.first();
         closed.map(|address| Diagnosis::NoRelayAccess(*address))
     })
 }
 
-/// Something stands in the way of every pair of addresses: a second uplink without a route is no
-/// reason.
+/// Something stands in the way of every pair of addresses, a relay's included: a second uplink
+/// without a route is no reason.
 fn here(seen: &Unanswered) -> Option<Diagnosis> {
     let here = |problem: &&PathProblem| {
         !matches!(
@@ -260,27 +287,28 @@ fn here(seen: &Unanswered) -> Option<Diagnosis> {
         problems.find(|problem| problem.local == local && problem.remote == remote)
     };
     let mut found = Vec::new();
+    let remotes = || seen.addresses.iter().copied().chain(asked(seen));
     for &local in &seen.locals {
-        let fits = |remote: &&SocketAddr| {
+        let fits = |remote: &SocketAddr| {
             remote.is_ipv4() == local.is_ipv4() && remote.ip().is_loopback() == local.is_loopback()
         };
-        for &remote in seen.addresses.iter().filter(fits) {
+        for remote in remotes().filter(fits) {
             found.push(of_pair(local, remote)?);
         }
     }
     // What forbids it says more than a route that one of several interfaces hasn't got.
     let said = found.iter().find(|p| p.kind != ProblemKind::NoRoute);
-    let problem = said.or(found.first())?;
-    Some(Diagnosis::Here((*problem).clone()))
+    match said.or(found.first()) {
+        Some(problem) => Some(Diagnosis::Here((*problem).clone())),
+        None => remotes().next().map(|at| Diagnosis::NoNetwork(at.ip())),
+    }
 }
 
 fn rejected(seen: &Unanswered) -> Option<Diagnosis> {
-    let udp = seen.problems.iter();
-    let udp = udp.filter(|problem| problem.kind == ProblemKind::Rejected);
+    let udp = of_listener(seen, ProblemKind::Rejected);
     let tcp = seen.tcp.iter().filter(|outcome| !outcome.relay);
     let tcp = tcp.filter(|outcome| outcome.result == TcpResult::Unreachable);
     let mut said = udp
-        .map(|problem| problem.remote)
         .chain(tcp.map(|outcome| outcome.remote))
         .filter(|at| !is_elsewhere(seen, at.ip()));
     let at = said.next()?;

@@ -131,6 +131,30 @@ fn each_sentence() {
     say("local firewall", &|seen| {
         seen.problems.push(on_first(ProblemKind::Forbidden));
     });
+    let relays_too = |seen: &mut Unanswered, kind: ProblemKind| {
+        let [first, second] = [seen.locals[0], seen.locals[1]];
+        seen.relays = vec![contact(RelayHeard::Nothing)];
+        let no_route = problem(second, at(RELAY), ProblemKind::NoRoute);
+        let of_first = [LISTENER, RELAY].map(|to| problem(first, at(to), kind.clone()));
+        seen.problems.push(no_route);
+        seen.problems.extend(of_first);
+    };
+    say("no route to the relay, either", &|seen| {
+        relays_too(seen, ProblemKind::NoRoute);
+    });
+    say("reverse-path filter, before a relay, too", &|seen| {
+        let route = "ppp0".to_owned();
+        relays_too(seen, ProblemKind::ReversePathFilter { route });
+    });
+    say("the relay's host refuses", &|seen| {
+        seen.relays = vec![contact(RelayHeard::Nothing)];
+        seen.tcp = vec![tcp(RELAY, true, TcpResult::Refused)];
+    });
+    say("no network", &|seen| {
+        seen.locals = vec!["127.0.0.1".parse().unwrap()];
+        seen.problems.clear();
+        seen.relays = vec![contact(RelayHeard::Nothing)];
+    });
     say("no address", &|seen| {
         *seen = Unanswered::default();
     });

@@ -129,7 +129,7 @@ async fn interfaces(report: &mut Report, endpoint: &Endpoint) -> anyhow::Result<
         match problem.filter(|_| !works) {
             None => report.fine(
                 Kind::Interface,
-                format!("{name} ({addresses}) leads to the Internet"),
+                format!("{name} ({addresses}) has a route to the Internet"),
             ),
             Some(problem) if problem.tunnel => report.fine(
                 Kind::Interface,

@@ -108,7 +108,10 @@ mod tests {
     #[test]
     fn texts() {
         let mut report = Report::default();
-        report.fine(Kind::Interface, "eth0 (192.0.2.7) leads to the Internet");
+        report.fine(
+            Kind::Interface,
+            "eth0 (192.0.2.7) has a route to the Internet",
+        );
         insta::assert_snapshot!("fine", report.text());
         report.problem(
             Kind::Listener,

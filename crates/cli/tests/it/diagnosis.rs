@@ -330,6 +330,11 @@ fn each_failure_has_its_sentence() {
     let only = |interface: &str| hosts.send("4002", &["--path", interface]);
     failures.push(("no route", only("wlan0")));
     failures.push(("reverse-path filter", only("wlan1")));
+    // A ticket that names a relay changes nothing about that.
+    let _beside_relay = hosts.listen("4010", &via);
+    let only = |interface: &str| hosts.send("4010", &[&via[..], &["--path", interface]].concat());
+    failures.push(("no route, and a relay", only("wlan0")));
+    failures.push(("reverse-path filter, and a relay", only("wlan1")));
 
     let mut said = String::new();
     let mut note = |(what, sender): (&str, Running)| {
@@ -345,6 +350,11 @@ fn each_failure_has_its_sentence() {
     let _down = hosts.listen("4009", &via);
     end(first_relay);
     note(("relay down", hosts.send("4009", &via)));
+    for interface in ["eth0", "wlan0", "wlan1"] {
+        hosts.inside(CLIENT, &format!("ip link set {interface} down"));
+    }
+    note(("no network, and a relay", hosts.send("4009", &via)));
+    note(("no network", hosts.send("4001", &[])));
     insta::assert_snapshot!("sentences", said);
 }
 
@@ -400,10 +410,17 @@ fn the_outage_of_an_only_path_is_an_event() {
         (&down["name"], &down["reason"]),
         (&"eth0".into(), &"stalled".into())
     );
+    // One may be under way.
+    until("progress");
+    let outage = until("progress");
+    assert_eq!(outage["paths"][0]["state"], "stalled", "{outage}");
+    assert!(outage["eta_seconds"].is_null(), "{outage}");
     let mut said = Said::by(&mut sender);
     let down = said.wait_for("is down");
     hosts.inside(ROUTER, "nft flush ruleset");
     until("path_up");
+    let again = until("progress");
+    assert_eq!(again["paths"][0]["state"], "active", "{again}");
     let up = said.wait_for("is up again");
     sender.interrupt();
     insta::assert_snapshot!("only_path", format!("{down}\n{up}"));

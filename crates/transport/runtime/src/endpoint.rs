@@ -284,15 +284,16 @@ impl Endpoint {
     ) -> Result<Connection, ConnectError> {
         self.reach_loopback(ticket).await?;
         let now = self.shared.clock.now();
+        let targets = targets(ticket, relays);
         let handle = self.shared.act(|state| {
             if state.closing {
                 return Err(ConnectError::Closed);
             }
             let handle = state.session.connect_through(now, ticket, relays)?;
-            state.on_connecting(handle, ticket.addresses.clone());
+            state.on_connecting(handle, targets.iter().map(|to| to.address).collect());
             Ok(handle)
         })?;
-        keep_dialled(&self.shared, handle, targets(ticket, relays));
+        keep_dialled(&self.shared, handle, targets);
         Ok(Connection::new(self.shared.clone(), handle))
     }
 

@@ -17,7 +17,8 @@ pub struct Unanswered {
     pub locals: Vec<IpAddr>,
     /// Whether this side uses UDP.
     pub udp: bool,
-    /// What is known to stand in the way of UDP, for pairs of these.
+    /// What is known to stand in the way of UDP, for pairs of a local address with one of the
+    /// ticket's or of a relay.
     pub problems: Vec<PathProblem>,
     /// What came of TCP connections, if any were tried.
     pub tcp: Vec<TcpOutcome>,

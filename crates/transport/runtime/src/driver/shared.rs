@@ -260,7 +260,7 @@ impl State {
         }
     }
 
-    /// A connection attempt to these addresses, held once.
+    /// A connection attempt to these addresses, the listener's and relays', held once.
     pub(crate) fn on_connecting(&mut self, handle: ConnectionHandle, addresses: Vec<SocketAddr>) {
         let slot = Slot::new(ConnectionState::Connecting, 1, addresses);
         self.slots.insert(handle, slot);

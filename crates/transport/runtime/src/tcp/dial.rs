@@ -47,7 +47,7 @@ type Pair = (LocalId, SocketAddr);
 /// Where to dial.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// Set if a relay is there: it is asked to connect us with the listener.
     route: Option<Box<RelayRoute>>,
 }
