@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use chrono::DateTime;
 use manyway::Rate;
 use manyway_relay::invites::{Invite, Invites, InvitesError};
@@ -124,9 +124,7 @@ fn of_voucher(voucher: &VoucherTerms, now: Duration) -> Invite {
 /// The RELAY, if the text is one or names a file with one.
 fn ticket_of(which: &str) -> anyhow::Result<Option<RelayTicket>> {
     let text = match which.strip_prefix('@') {
-        Some(file) => {
-            ticket::read_file(file.as_ref()).with_context(|| format!("can't read {file}"))?
-        }
+        Some(file) => ticket::read_file(file.as_ref())?,
         None if which.starts_with("mr1") => which.to_owned(),
         None => return Ok(None),
     };

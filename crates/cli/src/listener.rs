@@ -229,7 +229,9 @@ impl Listener<'_> {
     }
 
     fn show(&self, offered: &OfferedCode) {
-        let (code, registry, life) = (offered.code(), &offered.registry, offered.life());
+        let (code, registry) = (offered.code(), &offered.registry);
+        let wanted = self.ticket.expire.unwrap_or(Duration::MAX);
+        let life = offered.life().min(wanted);
         match self.screen.is_quiet() {
             true => self.screen.error(&code.to_string()),
             false => {

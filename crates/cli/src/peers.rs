@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Context, anyhow, ensure};
 use manyway::{PeerId, Ticket};
 use manyway_os::secret;
+use manyway_registry::Code;
 use manyway_units::printable;
 use zeroize::Zeroizing;
 
@@ -70,6 +71,7 @@ pub(crate) fn is_name(text: &str) -> bool {
         && text.len() <= MAX_NAME
         && text.chars().all(allowed)
         && !is_text
+        && !Code::is_meant(text)
 }
 
 /// What our user calls this peer.

@@ -81,7 +81,7 @@ async fn recv(
     let ask = screen.can_ask() && !args.while_stdin;
     let stop = Stop::listen(args.while_stdin);
     let endpoint = options::bind(&args.network).await?;
-    let ticket = relays.open(source, &stop).await?;
+    let ticket = relays.open(source, args.code.code, &stop).await?;
     let options = (&args.network, &args.quota, &args.retry);
     let mut setup = Setup::new(screen, stop, &endpoint, options, reports);
     setup.goes_on |= ticket.is_none() && !args.once;

@@ -100,7 +100,7 @@ async fn send(
     let retry = args.retry.retry;
     let stop = Stop::listen(false);
     let endpoint = options::bind_selecting(&args.network, selected).await?;
-    let ticket = relays.open(invitation, &stop).await?;
+    let ticket = relays.open(invitation, args.code.code, &stop).await?;
     let options = (&args.network, &args.quota, &args.retry);
     let setup = Setup::new(screen, stop, &endpoint, options, reports);
     let mut sender = Sender {

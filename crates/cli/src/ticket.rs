@@ -3,7 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -44,10 +44,8 @@ pub(crate) fn is_invitation(argument: &OsStr) -> bool {
 pub(crate) fn read(text: &str) -> anyhow::Result<Invitation> {
     match text.strip_prefix('@') {
         Some(file) => {
-            let text = read_file(Path::new(file));
-            let found = text
-                .and_then(|text| parse(&text).map_err(anyhow::Error::msg))
-                .with_context(|| format!("can't read a ticket from {file}"))?;
+            let found = parse(&read_file(Path::new(file))?)
+                .map_err(|error| usage(format!("can't read a ticket from {file}: {error}")))?;
             warn_of_readers(Path::new(file));
             Ok(found)
         }
@@ -81,7 +79,7 @@ pub(crate) fn needed(text: Option<&str>) -> anyhow::Result<Invitation> {
 /// A ticket's text is a secret and stays out of the message. A mistyped word of a code is shown.
 fn parse(text: &str) -> Result<Invitation, String> {
     let text = text.trim();
-    match text.starts_with(|c: char| c.is_ascii_digit()) {
+    match text.starts_with(|c: char| c.is_ascii_digit()) || Code::is_meant(text) {
         true => match text.parse() {
             Ok(code) => Ok(Invitation::Code(code)),
             Err(error) => Err(format!("the code is not valid: {error}")),
@@ -93,12 +91,20 @@ fn parse(text: &str) -> Result<Invitation, String> {
     }
 }
 
+/// The text of a file with a ticket, a code or an id.
 pub(crate) fn read_file(file: &Path) -> anyhow::Result<String> {
-    let mut text = String::new();
-    fs::File::open(file)?
-        .take(MAX_FILE)
-        .read_to_string(&mut text)?;
-    Ok(text)
+    let read = || {
+        let mut bytes = Vec::new();
+        fs::File::open(file)?
+            .take(MAX_FILE)
+            .read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = read()
+        .map_err(|error: io::Error| error)
+        .with_context(|| format!("can't read {}", file.display()))?;
+    let no_text = |_| usage(format!("{} is no text, and so no ticket", file.display()));
+    String::from_utf8(bytes).map_err(no_text)
 }
 
 /// Warns of a file with a secret that other users can read: whoever made it with `>` may not know.

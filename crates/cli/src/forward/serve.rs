@@ -42,7 +42,7 @@ pub(crate) async fn run(screen: &Screen, args: ServeArgs) -> anyhow::Result<()> 
     let mut relays = RelaySources::read(screen, &args.relays, carrier, None)?;
     let endpoint = options::bind_for_streams(&args.network).await?;
     let setup = Setup::new(screen, &endpoint, &args.network, Doing::Other("serving"));
-    relays.open(None, &setup.stop).await?;
+    relays.get_ready(args.code.code, &setup.stop).await?;
     let served = serve(&setup, &endpoint, &mut relays, &args).await;
     endpoint.close().await;
     served

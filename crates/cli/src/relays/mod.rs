@@ -21,7 +21,7 @@ use manyway::relay::{LentRegistry, LentRelay, MAX_TICKET_RELAYS, RelayId, RelayT
 use manyway::{
     Carriers, CloseReason, ConnectError, Connection, Endpoint, RelayAddress, RelayState, Ticket,
 };
-use manyway_registry::client::ClientError;
+use manyway_registry::client::{ClientError, PairingError};
 use rand::SeedableRng;
 use rand::rngs::{ChaCha20Rng, SysRng};
 use tokio::sync::{Mutex, watch};
@@ -51,6 +51,10 @@ const TICKET_WITHOUT_TCP: &str = "The ticket names no relay that is known to acc
     `--carrier tcp` manyway tries the listener's own addresses only. To be reachable through a \
     relay, the listener needs `--carrier tcp` or `auto`, and `--registry` or `--via`";
 
+/// What a listener with `--code` reads, before what the registry's outage is.
+const NO_CODE: &str = "`--code` needs a registry: try again later, or leave it out and give the \
+    other side the ticket";
+
 /// How long a relay may take to answer before the user is told.
 pub(crate) const SILENT: Duration = Duration::from_secs(5);
 
@@ -66,6 +70,11 @@ pub(crate) struct RelaySources {
     screen: Screen,
     /// How many relays to use at a time.
     pick: Option<u16>,
+}
+
+fn is_outage(error: &anyhow::Error) -> bool {
+    let pairing = error.downcast_ref();
+    pairing.is_some_and(PairingError::is_outage)
 }
 
 /// Says which of these relays, which are reached over UDP alone, an initiator can't use, though it
@@ -111,15 +120,28 @@ impl RelaySources {
         })
     }
 
-    /// Gets ready: to dial the listener of an invitation, whose ticket it returns, or to listen.
+    /// Gets ready: to dial the listener of an invitation, whose ticket it returns, or to listen,
+    /// with a code or not.
     pub(crate) async fn open(
         &mut self,
         invitation: Option<Invitation>,
+        code: bool,
         stop: &Stop,
     ) -> anyhow::Result<Option<Ticket>> {
         match invitation {
             Some(invitation) => self.accept(invitation, stop).await.map(Some),
-            None => self.enrol(stop).await.map(|()| None),
+            None => self.get_ready(code, stop).await.map(|()| None),
+        }
+    }
+
+    /// Gets ready to listen. With `--code`, nobody could come without the registry.
+    pub(crate) async fn get_ready(&mut self, code: bool, stop: &Stop) -> anyhow::Result<()> {
+        match code {
+            false => self.enrol(stop).await,
+            true => match self.check_registry(stop).await {
+                Err(error) if is_outage(&error) => Err(error.context(NO_CODE)),
+                checked => checked.map(drop),
+            },
         }
     }
 
@@ -202,7 +224,7 @@ impl RelaySources {
         let Some((registry, enrolled)) = self.try_to_enrol(stop).await? else {
             return Ok(false);
         };
-        enrolled?;
+        enrolled.map_err(PairingError::from)?;
         self.registry = Some(Arc::new(Mutex::new(registry)));
         Ok(true)
     }

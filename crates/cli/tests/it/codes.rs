@@ -192,6 +192,10 @@ fn a_code_waits_no_longer_than_expire_says() {
     let (host, _code) = place.host(&["recv", "in", "--expire", "2s"]);
     let ended = host.finish();
     assert_eq!(ended.code, 3, "{ended:?}");
+    assert!(
+        ended.stderr.contains("works once, within 2 s."),
+        "{ended:?}"
+    );
     let told = "manyway: nobody came within 2 s (`--expire`): start this again\n";
     assert!(ended.stderr.ends_with(told), "{ended:?}");
 }
@@ -310,6 +314,12 @@ fn mistyped_words_and_numbers_are_told() {
     );
     assert_eq!((status, words), (2, expected));
     assert!(!place.guests.path().join(typo.join("-")).exists());
+    let (_, words) = code.split_once('-').unwrap();
+    let (status, words) = place.refused(words);
+    assert!(
+        status == 2 && words.contains("a code begins with a number and a dash"),
+        "{words}"
+    );
     let (_, rest) = code.split_once('-').unwrap();
     let (status, words) = place.refused(&format!("999999-{rest}"));
     assert_eq!(status, 4);
@@ -381,17 +391,25 @@ fn a_registry_that_is_down_is_told_by_both() {
     let place = Place::new(&[]);
     let url = place.url.to_string();
     place.registry.end();
-    let fails = |arguments: &[&str]| {
+    let fails = |arguments: &[&str], why: &str| {
         let mut command = manyway(place.dir.path(), arguments);
         command.args(["--path", "127.0.0.1", "--registry", &url]);
         let ended = Running(command.spawn().unwrap()).finish();
         let (status, words) = told(ended);
         assert_eq!(status, 3, "{words}");
-        assert!(
-            words.starts_with("manyway: no registry answers: 127.0.0.1: "),
-            "{words}"
-        );
+        let why = format!("manyway: {why}no registry answers: 127.0.0.1: ");
+        assert!(words.starts_with(&why), "{words}");
     };
-    fails(&["recv", "7-guitar-saddle-orbit", "in"]);
-    fails(&["send", "file", "--code", "--token-file", "tokens"]);
+    fails(&["recv", "7-guitar-saddle-orbit", "in"], "");
+    let needs = "`--code` needs a registry: try again later, or leave it out and give the other \
+                 side the ticket: ";
+    let code = ["--code", "--token-file", "tokens"];
+    for command in [
+        &["send", "file"][..],
+        &["recv", "in"],
+        &["send", "-"],
+        &["serve", "--allow", "localhost:22"],
+    ] {
+        fails(&[command, &code].concat(), needs);
+    }
 }

@@ -281,12 +281,15 @@ fn names_stand_for_peers() {
     for wrong in ["1st", "a b", "mw1x", "id1x", "a\u{1b}[31mn", ""] {
         says(&peers(&["add", wrong, &ann]), 2, &["can't name a peer"]);
     }
+    fs::write(host.path("bytes"), [0xff; 9]).unwrap();
     for (wrong, told) in [
         ("id1abc", "the peer id has 6 characters"),
         ("mw1abc", "the ticket has 6 characters"),
         ("what", "this is not a ticket"),
         ("7-guitar-saddle-orbit", "a code works once"),
-        ("@missing", "No such file"),
+        ("@missing", "can't read missing: No such file"),
+        ("@bytes", "bytes is no text, and so no ticket"),
+        ("guitar-saddle-orbit", "a code works once"),
     ] {
         let refused = peers(&["add", "ann", wrong]);
         assert!(

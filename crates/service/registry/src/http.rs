@@ -20,7 +20,7 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use crate::tls::is_other_key;
+use crate::tls::{Trust, trust};
 
 /// The time limit for connecting, and for TLS.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -45,6 +45,17 @@ pub enum HttpError {
          operator for the URL that it prints now"
     )]
     OtherKey {
+        /// The host.
+        host: String,
+        /// Its port.
+        port: u16,
+    },
+    /// Nobody vouches for the server, and the URL doesn't have its key.
+    #[error(
+        "can't tell whether the server at {host}:{port} is the registry: copy the registry's URL \
+         whole, with the # and the key behind it"
+    )]
+    NoKey {
         /// The host.
         host: String,
         /// Its port.
@@ -105,9 +116,10 @@ impl Endpoint {
     pub(crate) async fn open(&self) -> Result<Link, HttpError> {
         let failed = |error| {
             let (host, port) = (self.host.clone(), self.port);
-            match is_other_key(&error) {
-                true => HttpError::OtherKey { host, port },
-                false => HttpError::Connect { host, port, error },
+            match trust(&error) {
+                Trust::OtherKey => HttpError::OtherKey { host, port },
+                Trust::Unknown => HttpError::NoKey { host, port },
+                Trust::Unasked => HttpError::Connect { host, port, error },
             }
         };
         let late = || io::Error::from(io::ErrorKind::TimedOut);

@@ -43,7 +43,7 @@ impl Token {
     pub fn from_text(text: &str, role: Role) -> Result<Self, TokenFileError> {
         let bare = text.trim();
         if !bare.contains(char::is_whitespace) && !bare.starts_with('#') {
-            check_token(bare, 1)?;
+            check_token(bare, 1).map_err(|_| TokenFileError::Bare)?;
             return Ok(Self(Zeroizing::new(bare.to_owned())));
         }
         let mut found = None;
@@ -81,6 +81,12 @@ pub enum TokenFileError {
          make one with openssl rand -hex 16"
     )]
     Token(usize),
+    /// The file has one text, and that is no token.
+    #[error(
+        "it has no token, which would be 20 to 128 printable ASCII characters: ask the registry's \
+         operator for yours"
+    )]
+    Bare,
     /// The file has too many tokens.
     #[error("there are more than {MOST} tokens")]
     TooMany,
@@ -301,6 +307,8 @@ mod tests {
 
     #[test]
     fn a_relays_file_has_the_bare_token_or_one_for_relays() {
+        let short = Token::from_text("short\n", Role::Relay);
+        assert_eq!(short.unwrap_err(), TokenFileError::Bare);
         let token =
             |text: &str| Token::from_text(text, Role::Relay).map(|token| token.reveal().to_owned());
         assert_eq!(

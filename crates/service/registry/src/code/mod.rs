@@ -51,12 +51,16 @@ pub struct Code {
 impl Code {
     /// Whether a text is meant as a code rather than, say, as the name of a directory: a number and
     /// several words of codes, or a number and three words of which one at least nearly is a
-    /// code's, or more of which three are. It may still be wrong.
+    /// code's, or more of which three are, or a code's words without a number. It may still be
+    /// wrong.
     pub fn is_meant(text: &str) -> bool {
         let parts = parts(text);
         let Some((number, words)) = parts.split_first() else {
             return false;
         };
+        if lacks_number(&parts) {
+            return true;
+        }
         let is_alphabetic = |word: &&str| word.bytes().all(|byte| byte.is_ascii_alphabetic());
         let near = words.iter().filter(|word| nearest(word).is_some()).count();
         number.bytes().all(|byte| byte.is_ascii_digit())
@@ -73,6 +77,16 @@ fn parts(text: &str) -> Vec<&str> {
     let parts = text.split(|c: char| c == '-' || c.is_ascii_whitespace());
     let parts = parts.filter(|part| !part.is_empty());
     parts.take(COUNT + 2).collect()
+}
+
+/// Whether these are the words of a code, and what should be a number and a dash before them isn't.
+fn lacks_number(parts: &[&str]) -> bool {
+    let [first, others @ ..] = parts else {
+        return false;
+    };
+    let first = first.trim_start_matches(|c: char| c.is_ascii_digit());
+    let mut others = others.iter();
+    parts.len() == COUNT && find(first).is_some() && others.all(|word| find(word).is_some())
 }
 
 fn is_number(text: &str) -> bool {
@@ -106,6 +120,9 @@ pub enum CodeError {
         "a code is a number of at most six digits and three words, such as 7-guitar-saddle-orbit"
     )]
     Form,
+    /// It has the words only, or no dash behind the number.
+    #[error("a code begins with a number and a dash, such as 7-guitar-saddle-orbit")]
+    Number,
     /// A word that no code has.
     #[error(
         "no code has the word \"{word}\" (number {position}): {}",
@@ -127,6 +144,9 @@ impl FromStr for Code {
     /// Any case; spaces count as dashes.
     fn from_str(text: &str) -> Result<Self, CodeError> {
         let parts = parts(text);
+        if lacks_number(&parts) {
+            return Err(CodeError::Number);
+        }
         let (number, words) = parts.split_first().ok_or(CodeError::Form)?;
         let words: &[&str; COUNT] = words.try_into().map_err(|_| CodeError::Form)?;
         if !is_number(number) {
@@ -201,6 +221,13 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Code>(), Err(CodeError::Form), "{text}");
         }
+        for text in [
+            "guitar-saddle-orbit",
+            "7guitar-saddle-orbit",
+            "guitar Saddle orbit",
+        ] {
+            assert_eq!(text.parse::<Code>(), Err(CodeError::Number), "{text}");
+        }
         let error = |text: &str| text.parse::<Code>().unwrap_err().to_string();
         assert_eq!(
             error("7-guitar-sadlde-orbit"),
@@ -225,6 +252,8 @@ mod tests {
             "12-Guitar-sadle-orbit",
             "12-gitar-sadle-obit",
             "7-guitar-saddle",
+            "guitar-saddle-orbit",
+            "7guitar-saddle-orbit",
         ] {
             assert!(Code::is_meant(text), "{text}");
         }
@@ -238,6 +267,8 @@ mod tests {
             "7",
             "7-",
             "7-guitar-saddle-orbit-2",
+            "guitar-saddle",
+            "guitar-lesson-orbit",
             "mw1abc",
         ] {
             assert!(!Code::is_meant(text), "{text}");

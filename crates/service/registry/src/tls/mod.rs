@@ -92,14 +92,26 @@ fn provider() -> Arc<CryptoProvider> {
 #[error("the server has another key")]
 struct OtherKey;
 
-/// Whether the server has another key than the one that is [pinned](pinned_client).
-pub(crate) fn is_other_key(error: &io::Error) -> bool {
+/// What an error says of the server's key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// It isn't the one that is [pinned](pinned_client).
+    OtherKey,
+    /// None is pinned, and no authority that this host trusts has signed it.
+    Unknown,
+    /// Nothing.
+    Unasked,
+}
+
+pub(crate) fn trust(error: &io::Error) -> Trust {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
-    match inner {
-        Some(Error::InvalidCertificate(CertificateError::Other(OtherError(why)))) => {
-            why.is::<OtherKey>()
-        }
-        _ => false,
+    let Some(Error::InvalidCertificate(why)) = inner else {
+        return Trust::Unasked;
+    };
+    match why {
+        CertificateError::Other(OtherError(why)) if why.is::<OtherKey>() => Trust::OtherKey,
+        CertificateError::UnknownIssuer => Trust::Unknown,
+        _ => Trust::Unasked,
     }
 }
 

@@ -416,7 +416,7 @@ async fn who_has_another_key_is_not_talked_to() {
     let unpinned: RegistryUrl = format!("https://{}", registry.address).parse().unwrap();
     for (url, told) in [
         (impostor, "has another key than the one in the URL"),
-        (unpinned, ""),
+        (unpinned, "copy the registry's URL whole"),
     ] {
         // Where the system has no certificates at all, that is why.
         match Client::new(&[url], token(Role::Client), &mut rng(1)) {
