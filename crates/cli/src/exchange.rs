@@ -280,13 +280,15 @@ impl Exchange<'_> {
     ) -> anyhow::Result<Outcome> {
         let talk = self.talk(role).await?;
         Ok(match job {
-            Job::Send(sources) => {
-                let sent = files::send(talk, sources, progress).await;
-                Outcome::Sent(sent.map_err(explain)?)
-            }
+            Job::Send(sources) => match files::send(talk, sources, progress).await {
+                Ok(sent) => Outcome::Sent(sent),
+                Err(error) => return Err(self.explain(error).await),
+            },
             Job::Receive(dir, options) => {
-                let received = files::receive(talk, dir, options, progress).await;
-                Outcome::Received(received.map_err(explain)?)
+                match files::receive(talk, dir, options, progress).await {
+                    Ok(received) => Outcome::Received(received),
+                    Err(error) => return Err(self.explain(error).await),
+                }
             }
         })
     }
@@ -300,6 +302,24 @@ impl Exchange<'_> {
             }
             Role::Responder(talk) => Ok(talk),
         }
+    }
+
+    /// The peer's reason for closing the connection says more than the stream's error. A reset of
+    /// the stream may come before it.
+    async fn explain(&self, error: TransferError) -> anyhow::Error {
+        if let TransferError::Stream { doing, source } = &error {
+            let reason = match lost(source) {
+                Some(ConnectionLost(reason)) => Some(reason.clone()),
+                None if is_reset(source) => {
+                    timeout(CLOSE_WAIT, self.connection.closed()).await.ok()
+                }
+                None => None,
+            };
+            if let Some(closed) = reason.and_then(|reason| ClosedByPeer::of(&reason, doing)) {
+                return closed.into();
+            }
+        }
+        error.into()
     }
 
     async fn close(&self, result: &anyhow::Result<Outcome>) {
@@ -347,19 +367,14 @@ fn ended_early(lost: ConnectionLost) -> anyhow::Error {
     }
 }
 
-/// The peer's reason for closing the connection says more than the stream's error.
-fn explain(error: TransferError) -> anyhow::Error {
-    if let TransferError::Stream { doing, source } = &error
-        && let Some(ConnectionLost(reason)) = lost(source)
-        && let Some(closed) = ClosedByPeer::of(reason, doing)
-    {
-        return closed.into();
-    }
-    error.into()
-}
-
 fn lost(error: &io::Error) -> Option<&ConnectionLost> {
     error.get_ref()?.downcast_ref()
+}
+
+/// Whether the peer has given the stream up, in one direction or the other.
+fn is_reset(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset};
+    matches!(error.kind(), ConnectionReset | BrokenPipe)
 }
 
 /// Whether the transfer's last message was ours.

@@ -60,10 +60,11 @@ pub(crate) async fn until_done<T>(
         }
         let again = format_duration(pause);
         reports.report(|| Report::retry(pause, &error));
-        screen.say(&format!(
-            "manyway: {}; trying again in {again}",
-            words(&error)
-        ));
+        let error = words(&error);
+        screen.say(&match error.ends_with('.') {
+            true => format!("manyway: {error} Trying again in {again}."),
+            false => format!("manyway: {error}; trying again in {again}"),
+        });
         tokio::select! {
             () = sleep(pause) => {}
             () = stop.requested() => return Err(Interrupted.into()),

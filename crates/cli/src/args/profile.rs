@@ -260,7 +260,7 @@ fn parse(file: &Path, text: &str) -> Result<Table, String> {
     })?;
     let no_place = |key: &str| {
         let key = printable(key, MAX_NAME);
-        format!("{shown}: unknown key `{key}`: options stand in tables called [profile.NAME]")
+        format!("{shown}: unknown key `{key}`: options belong in tables called [profile.NAME]")
     };
     if let Some(key) = table.keys().find(|key| *key != "profile") {
         return Err(no_place(key));

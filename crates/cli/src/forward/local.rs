@@ -3,10 +3,11 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::anyhow;
 use manyway::{Connection, ConnectionLost};
 use manyway_wire::forward::{Code, Request, Target};
 use tokio::io::AsyncWriteExt;
@@ -87,7 +88,12 @@ struct Entry {
 impl Entry {
     async fn open(at: &Target, target: Option<&Target>) -> anyhow::Result<Self> {
         let listener = listen(at).await;
-        let listener = listener.with_context(|| format!("can't listen on {at}"))?;
+        let listener = listener.map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                anyhow!("another program listens on {at}: end it, or choose another port")
+            }
+            _ => anyhow::Error::new(error).context(format!("can't listen on {at}")),
+        })?;
         Ok(Self {
             at: listener.local_addr()?,
             listener,

@@ -159,7 +159,7 @@ impl Ends<'_> {
             false => Direction::Receiving,
         };
         let setup = Setup::new(screen, &endpoint, self.network, Doing::Transfer(direction));
-        let ticket = relays.open(invitation, &setup.stop).await?;
+        let ticket = relays.open(invitation, self.code, &setup.stop).await?;
         let piped = match &ticket {
             Some(ticket) => self.dial(&setup, &endpoint, &mut relays, ticket).await,
             None => self.listen(&setup, &endpoint, &mut relays).await,
@@ -260,8 +260,14 @@ async fn answer(connection: Connection, we_send: bool) -> Option<(Connection, St
         }
         Ok((stream, request)) => {
             let reason = match request {
-                Request::Pipe { .. } if we_send => "both sides want to send",
-                Request::Pipe { .. } => "both sides want to receive",
+                Request::Pipe { .. } if we_send => {
+                    "both sides want to send: on one of them, run `manyway recv - --from` with the \
+                     other one's ticket"
+                }
+                Request::Pipe { .. } => {
+                    "both sides want to receive: on one of them, run `manyway send - --to` with \
+                     the other one's ticket"
+                }
                 _ => {
                     "this ticket is for a pipe (`manyway send -` or `recv -`), and not for \
                       `forward` or `connect`"

@@ -17,6 +17,11 @@ pub(crate) struct Rule {
 #[error("this is not HOST:PORT, such as localhost:22, 192.0.2.1:*, *:443 or [2001:db8::1]:80")]
 pub(crate) struct RuleError;
 
+/// Text that is no [`ListenRule`].
+#[derive(Debug, thiserror::Error)]
+#[error("this is not [BIND:]PORT, such as 8080, 192.0.2.1:8080, [::1]:8080 or 0.0.0.0:*")]
+pub(crate) struct ListenRuleError;
+
 impl Rule {
     /// Does it allow this target? Names are compared as text: `localhost` isn't 127.0.0.1.
     fn allows(&self, target: &Target) -> bool {
@@ -71,13 +76,14 @@ impl fmt::Display for Rule {
 pub(crate) struct ListenRule(Rule);
 
 impl FromStr for ListenRule {
-    type Err = RuleError;
+    type Err = ListenRuleError;
 
-    fn from_str(text: &str) -> Result<Self, RuleError> {
-        let rule: Rule = match text.contains(':') {
+    fn from_str(text: &str) -> Result<Self, ListenRuleError> {
+        let rule = match text.contains(':') {
             true => text.parse(),
             false => format!("localhost:{text}").parse(),
-        }?;
+        };
+        let rule: Rule = rule.map_err(|_: RuleError| ListenRuleError)?;
         let host = rule.host.map(|host| here(&host).to_owned());
         Ok(Self(Rule { host, ..rule }))
     }
@@ -187,6 +193,8 @@ mod tests {
         ] {
             assert!(wrong.parse::<Rule>().is_err(), "{wrong}");
         }
+        let told = "abc".parse::<ListenRule>().unwrap_err().to_string();
+        assert!(told.contains("not [BIND:]PORT"), "{told}");
     }
 
     #[test]

@@ -20,7 +20,7 @@ const CONNECT: u8 = 1;
 /// Why a client isn't served.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SocksError {
-    #[error("a program speaks {}", other_protocol(*.0))]
+    #[error("a program {}", other_protocol(*.0))]
     Version(u8),
     #[error("a program wants to log in to the SOCKS proxy: use it without a user name")]
     Method,
@@ -50,9 +50,11 @@ impl SocksError {
 /// What a connection that begins so speaks, and what to do about it.
 fn other_protocol(first: u8) -> String {
     match first {
-        4 => "SOCKS4: choose SOCKS5 in its settings".to_owned(),
-        b'A'..=b'Z' => "HTTP, it seems: choose this port as its SOCKS5 proxy".to_owned(),
-        other => format!("no SOCKS5, and this port is a SOCKS5 proxy (first byte: {other:#04x})"),
+        4 => "speaks SOCKS4: choose SOCKS5 in its settings".to_owned(),
+        b'A'..=b'Z' => "speaks HTTP, it seems: choose this port as its SOCKS5 proxy".to_owned(),
+        other => format!(
+            "doesn't speak SOCKS5, and this port is a SOCKS5 proxy (first byte: {other:#04x})"
+        ),
     }
 }
 
@@ -238,7 +240,7 @@ mod tests {
         insta::assert_snapshot!(said.join("\n"), @r"
         a program speaks SOCKS4: choose SOCKS5 in its settings
         a program speaks HTTP, it seems: choose this port as its SOCKS5 proxy
-        a program speaks no SOCKS5, and this port is a SOCKS5 proxy (first byte: 0x16)
+        a program doesn't speak SOCKS5, and this port is a SOCKS5 proxy (first byte: 0x16)
         ");
     }
 

@@ -67,7 +67,8 @@ impl FromStr for Forward {
             _ => (None, None),
         };
         match (listen, target) {
-            (Some(listen), Some(target)) => Ok(Self { listen, target }),
+            // Nobody listens on port 0; an address to listen on gets a free port for it.
+            (Some(listen), Some(target)) if target.port() > 0 => Ok(Self { listen, target }),
             _ => Err(ForwardError),
         }
     }
@@ -114,6 +115,7 @@ mod tests {
             "8080",
             "8080:80",
             "8080:localhost:x",
+            "8080:localhost:0",
             "x:localhost:80",
             "::1:8080:localhost:80",
             "[::1:8080:localhost:80",

@@ -81,10 +81,9 @@ pub(super) async fn dial(target: &Target) -> Result<TcpStream, (Code, String)> {
 
 async fn dial_in_turn(target: &Target) -> Result<TcpStream, (Code, String)> {
     let host = target.host();
-    let addresses = look_up(host, target.port()).await.map_err(|error| {
-        let reason = format!("{host} has no address: {error}");
-        (Code::HostUnreachable, reason)
-    })?;
+    let addresses = look_up(host, target.port())
+        .await
+        .map_err(|error| (Code::HostUnreachable, unknown(host, &error)))?;
     let mut last = (Code::HostUnreachable, format!("{host} has no address"));
     for address in addresses {
         match TcpStream::connect(address).await {
@@ -103,6 +102,13 @@ async fn look_up(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         (&*host, port).to_socket_addrs().map(Iterator::collect)
     });
     asked.await.map_err(io::Error::other)?
+}
+
+/// Why a name has no address; the system's words say whether it has none or nobody could be asked.
+fn unknown(host: &str, error: &io::Error) -> String {
+    format!(
+        "can't look up the address of {host}: {error}. Check the name, and that host's name server"
+    )
 }
 
 fn unreachable(target: &Target, error: &io::Error) -> (Code, String) {

@@ -170,7 +170,10 @@ fn the_wrong_partner_is_told_and_the_right_one_still_served() {
             &["send", "file", "--to"],
             "its ticket is for a pipe: give `-` in place of files",
         ),
-        (&["recv", "-", "--from"], "both sides want to receive"),
+        (
+            &["recv", "-", "--from"],
+            "both sides want to receive: on one of them, run `manyway send - --to` with the other",
+        ),
     ] {
         let ended = start(dir.path(), &[wrong.as_slice(), &["@ticket"]].concat()).finish();
         assert_ne!(ended.code, 0, "{ended:?}");
@@ -195,6 +198,37 @@ fn a_pipe_to_a_receiver_of_files_is_told() {
     // By the receiver's first words, or by its reason for closing the connection.
     assert!([1, 5].contains(&ended.code), "{ended:?}");
     assert!(ended.stderr.contains("files"), "{ended:?}");
+}
+
+/// Whoever waits says so too, and goes on waiting.
+#[test]
+fn the_same_side_twice_is_told() {
+    let dir = TempDir::new().unwrap();
+    fs::create_dir(dir.path().join("in")).unwrap();
+    fs::write(dir.path().join("file"), "x").unwrap();
+    for (waits, wrong, words, right) in [
+        (
+            &["recv", "in"],
+            &["recv", "other", "--from", "@ticket"],
+            "both sides want to receive: on one of them, run `manyway send PATH… --to` with the \
+             other one's ticket",
+            &["send", "file", "--to", "@ticket"],
+        ),
+        (
+            &["send", "file"],
+            &["send", "file", "--to", "@ticket"],
+            "both sides want to send: on one of them, run `manyway recv --from` with the other \
+             one's ticket",
+            &["recv", "other", "--from", "@ticket"],
+        ),
+    ] {
+        let _waiting = waiting(dir.path(), waits);
+        let ended = start(dir.path(), wrong).finish();
+        assert_eq!(ended.code, 1, "{ended:?}");
+        assert!(ended.stderr.contains(words), "{ended:?}");
+        start(dir.path(), right).finish().ok();
+        fs::remove_file(dir.path().join("ticket")).unwrap();
+    }
 }
 
 #[test]

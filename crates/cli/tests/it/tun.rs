@@ -265,7 +265,7 @@ fn both_sides_need_addresses_of_their_own_and_the_newest_has_the_tunnel() {
         (
             "elsewhere",
             "10.78.0.2/24",
-            "no network of the side that waits (10.77.0.0/24) has the other side's 10.78.0.2",
+            "10.78.0.2 is in none of the waiting side's networks (10.77.0.0/24): choose",
         ),
     ] {
         let wrong = ["tun", "@ticket", "--address", address, "--name", "mw1"];
@@ -273,6 +273,13 @@ fn both_sides_need_addresses_of_their_own_and_the_newest_has_the_tunnel() {
         hosts.says(said, words);
         hosts.says("waits", words);
     }
+    let files = ["send", "/etc/hostname", "--to", "@ticket"];
+    let files = hosts.start(THERE, &files, "files").finish();
+    assert_eq!(files.code, 1);
+    hosts.says(
+        "files",
+        "its ticket is for `manyway tun`, and not for files",
+    );
     let smaller = [
         "tun",
         "@ticket",

@@ -375,10 +375,15 @@ impl fmt::Display for Target {
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     /// The part before the last colon is no host.
-    #[error("a target is HOST:PORT, such as localhost:22 or [2001:db8::1]:22; this has no host")]
+    #[error(
+        "a target is HOST:PORT, such as localhost:22 or [2001:db8::1]:22; this has no valid host"
+    )]
     Host,
     /// The part behind the last colon is no port.
-    #[error("a target is HOST:PORT, such as localhost:22 or [2001:db8::1]:22; this has no port")]
+    #[error(
+        "a target is HOST:PORT, such as localhost:22 or [2001:db8::1]:22; this has no port from 1 \
+         to 65535"
+    )]
     Port,
 }
 

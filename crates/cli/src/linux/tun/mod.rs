@@ -14,16 +14,17 @@ use std::sync::Arc;
 
 use anyhow::{anyhow, bail};
 use manyway::{Config, Connection, Endpoint, PathSelector};
-use manyway_wire::forward::{Code, MAX_TUNNEL_ADDRESSES, Reply, Request};
+use manyway_wire::forward::{Code, HeaderError, MAX_TUNNEL_ADDRESSES, Reply, Request};
 use tokio::sync::watch;
 
 use self::device::Device;
 use self::packet::{Filter, NUMBER_LEN};
 use crate::args::TunArgs;
+use crate::close::FAILED;
 use crate::door::Door;
 use crate::exit::{Interrupted, usage, words};
 use crate::forward::Setup;
-use crate::forward::stream::{Stream, over};
+use crate::forward::stream::{Stream, WrongPeer, over};
 use crate::listener::{Listener, Visit};
 use crate::publish::Doing;
 use crate::relays::RelaySources;
@@ -194,7 +195,7 @@ async fn wait(
     args: &TunArgs,
     tunnel: &Arc<Tunnel>,
 ) -> anyhow::Result<()> {
-    relays.open(None, &setup.stop).await?;
+    relays.get_ready(args.code.code, &setup.stop).await?;
     let own = &args.address[0];
     let file = args.network.identity.as_deref();
     let door = Door::new(&setup.screen, endpoint, file, &args.announce)?;
@@ -250,10 +251,10 @@ async fn wait(
 /// What both sides read if nothing that the peer sends would get through.
 fn elsewhere(theirs: &[IpAddr], filter: &Filter) -> String {
     format!(
-        "no network of the side that waits ({}) has the other side's {}: give that an `--address` \
-         there, or name its network on the side that waits with `--route`",
-        list(&filter.networks),
-        list(theirs)
+        "{} is in none of the waiting side's networks ({}): choose an `--address` in one of them, \
+         or start the waiting side with a `--route` for yours",
+        list(theirs),
+        list(&filter.networks)
     )
 }
 
@@ -271,9 +272,16 @@ async fn attend(
 ) -> anyhow::Result<()> {
     let (send, receive) = connection.accept_bi().await.map_err(over)?;
     let mut stream = Stream { send, receive };
-    let theirs = match stream.read_request().await? {
-        Request::Tunnel { addresses } => addresses,
-        _ => {
+    let theirs = match stream.read_request().await {
+        Ok(Request::Tunnel { addresses }) => addresses,
+        Err(error) => {
+            if let Some(WrongPeer(HeaderError::FileTransfer)) = error.downcast_ref() {
+                let reason = "its ticket is for `manyway tun`, and not for files";
+                connection.close(FAILED, reason);
+            }
+            return Err(error);
+        }
+        Ok(_) => {
             let reason = "this ticket is for `manyway tun`";
             stream.refuse(Code::Unsupported, reason).await;
             connection.closed().await;

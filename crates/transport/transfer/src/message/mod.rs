@@ -522,8 +522,9 @@ pub enum ProtocolError {
     },
     /// Both want to do the same.
     #[error(
-        "both sides want to {}",
-        match .0 { Role::Sender => "send", Role::Receiver => "receive" }
+        "both sides want to {}: on one of them, run `manyway {}` with the other one's ticket",
+        match .0 { Role::Sender => "send", Role::Receiver => "receive" },
+        match .0 { Role::Sender => "recv --from", Role::Receiver => "send PATH… --to" }
     )]
     SameRole(Role),
     /// A counter that went backwards or past its end.
