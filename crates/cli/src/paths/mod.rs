@@ -1,21 +1,24 @@
 //! `manyway paths`: fills all paths for some seconds and reports what each carries.
 //!
-//! It sends padding only, and leaves the receiver waiting for its sender.
+//! Interfaces that seem to share a bottleneck are measured alone, too: what one gets without the
+//! other shows whether they do. It sends padding only, and leaves the receiver waiting for its sender.
 
 mod report;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use manyway::control::bottleneck::BottleneckConfig;
-use manyway::{Carriers, Connection, Endpoint, PathState, RelayState};
-use manyway_units::format_duration;
+use manyway::{Carriers, Connection, Endpoint, PathState, RelayState, Ticket};
+use manyway_units::{ByteSize, format_duration};
 use tokio::time::{Instant, sleep};
 
-use crate::args::PathsArgs;
+use crate::args::{NetworkArgs, PathsArgs};
 use crate::close::DONE;
 use crate::exit::{Interrupted, Stop, usage};
 use crate::relays::RelaySources;
 use crate::screen::Screen;
+use crate::ticket::Invitation;
 use crate::{options, ticket};
 use report::{Ended, Report};
 
@@ -26,6 +29,8 @@ const SETTLING: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(50);
 /// The share of the time for slow start, which doesn't count.
 const WARM_UP: f64 = 0.2;
+/// The share of the time for which an interface is measured alone.
+const ALONE: f64 = 0.4;
 /// Number of intervals over which delays are averaged in the remaining time.
 const INTERVALS: u32 = 40;
 
@@ -46,56 +51,114 @@ pub(crate) async fn run(screen: &Screen, mut args: PathsArgs) -> anyhow::Result<
             format_duration(*TIMES.end()),
         )));
     }
-    let mut relays = RelaySources::read(screen, &args.relays, Carriers::Udp, None)?;
+    let relays = RelaySources::read(screen, &args.relays, Carriers::Udp, None)?;
     relays.check_access()?;
     let stop = Stop::listen(false);
-    let counted = args.time.mul_f64(1.0 - WARM_UP);
+    let mut measuring = Measuring {
+        screen,
+        stop,
+        relays,
+        network: args.network,
+    };
+    let report = measuring.run(invitation, args.time, args.size).await?;
+    report.show(screen, args.json)
+}
+
+/// What all measurements of a command have in common.
+struct Measuring<'a> {
+    screen: &'a Screen,
+    stop: Stop,
+    relays: RelaySources,
+    network: NetworkArgs,
+}
+
+impl Measuring<'_> {
+    /// All paths together, and then each interface alone that seems to share a bottleneck with
+    /// another one.
+    async fn run(
+        &mut self,
+        invitation: Invitation,
+        time: Duration,
+        size: ByteSize,
+    ) -> anyhow::Result<Report> {
+        let network = self.network.clone();
+        let endpoint = bind(&network, time).await?;
+        let measured = async {
+            let ticket = self.relays.accept(invitation, &self.stop).await?;
+            let shown = format_duration(time);
+            let screen = self.screen;
+            screen.say(&format!("Measuring for {shown}, with at most {size}"));
+            let report = self.over(&endpoint, &ticket, time, size).await?;
+            Ok((report, ticket))
+        };
+        let measured: anyhow::Result<_> = measured.await;
+        endpoint.close().await;
+        let (mut report, ticket) = measured?;
+        let time = time.mul_f64(ALONE).max(*TIMES.start());
+        let mut left = size.bytes().saturating_sub(report.bytes);
+        let mut alone = BTreeMap::new();
+        for name in report.alike() {
+            self.screen.say(&format!(
+                "Measuring {name} alone for {}: its bottleneck may be another interface's, too",
+                format_duration(time)
+            ));
+            let network = NetworkArgs {
+                interfaces: vec![name.parse()?],
+                port: 0,
+                ..network.clone()
+            };
+            let endpoint = bind(&network, time).await?;
+            let measured = self.over(&endpoint, &ticket, time, ByteSize::new(left));
+            let measured = measured.await;
+            endpoint.close().await;
+            let measured = measured?;
+            left = left.saturating_sub(measured.bytes);
+            // What `--size` cut off says nothing.
+            if measured.ended == Ended::Size {
+                return Ok(report);
+            }
+            alone.insert(name, measured.all_bps);
+        }
+        report.take_alone(&alone);
+        Ok(report)
+    }
+
+    /// What the endpoint's paths carry together.
+    async fn over(
+        &mut self,
+        endpoint: &Endpoint,
+        ticket: &Ticket,
+        time: Duration,
+        size: ByteSize,
+    ) -> anyhow::Result<Report> {
+        let (connection, _tasks) = self.relays.dial(endpoint, ticket, &self.stop).await?;
+        let report = tokio::select! {
+            report = survey(&connection, time, size) => report,
+            () = self.stop.requested() => Err(Interrupted.into()),
+        };
+        connection.close(DONE, "");
+        report
+    }
+}
+
+async fn bind(network: &NetworkArgs, time: Duration) -> anyhow::Result<Endpoint> {
+    let counted = time.mul_f64(1.0 - WARM_UP);
     let watch = BottleneckConfig {
         interval: counted / INTERVALS,
         ..BottleneckConfig::default()
     };
-    let endpoint = options::bind_monitoring(&args.network, watch).await?;
-    let ticket = relays.accept(invitation, &stop).await?;
-    let result = measure(screen, &stop, &endpoint, &mut relays, &args, &ticket).await;
-    endpoint.close().await;
-    result?.show(screen, args.json)
+    options::bind_monitoring(network, watch).await
 }
 
-async fn measure(
-    screen: &Screen,
-    stop: &Stop,
-    endpoint: &Endpoint,
-    relays: &mut RelaySources,
-    args: &PathsArgs,
-    ticket: &manyway::Ticket,
-) -> anyhow::Result<Report> {
-    let (connection, _tasks) = relays.dial(endpoint, ticket, stop).await?;
-    let report = tokio::select! {
-        report = survey(screen, &connection, args) => report,
-        () = stop.requested() => Err(Interrupted.into()),
-    };
-    connection.close(DONE, "");
-    report
-}
-
-async fn survey(
-    screen: &Screen,
-    connection: &Connection,
-    args: &PathsArgs,
-) -> anyhow::Result<Report> {
+async fn survey(connection: &Connection, time: Duration, size: ByteSize) -> anyhow::Result<Report> {
     settle(connection).await;
-    screen.say(&format!(
-        "Measuring for {}, with at most {}",
-        format_duration(args.time),
-        args.size
-    ));
-    connection.fill(args.size.bytes());
-    fill(connection, args.time.mul_f64(WARM_UP)).await?;
+    connection.fill(size.bytes());
+    fill(connection, time.mul_f64(WARM_UP)).await?;
     // Restart the statistics; the remaining data goes on.
     connection.fill(connection.unsent_filler());
-    let ended = fill(connection, args.time.mul_f64(1.0 - WARM_UP)).await?;
+    let ended = fill(connection, time.mul_f64(1.0 - WARM_UP)).await?;
     let (paths, stats) = (connection.survey(), connection.stats());
-    let sent = args.size.bytes() - connection.unsent_filler();
+    let sent = size.bytes() - connection.unsent_filler();
     connection.fill(0);
     Ok(Report::new(&paths, &stats.relays, sent, ended))
 }

@@ -1,5 +1,6 @@
 //! The result of `manyway paths`: a table for people, one JSON object for programs.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use anyhow::Context;
@@ -12,6 +13,9 @@ use crate::screen::Screen;
 
 /// The gain from which several paths pay off. A smaller one is within the measurement's error.
 const MIN_GAIN: f64 = 1.1;
+/// What an interface that shares a bottleneck with another one gets at least without it, in times
+/// of what it got beside it.
+const RISE: f64 = 1.2;
 
 /// A finished measurement. Serialised, this is `--json`'s object; fields are added, never changed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -59,6 +63,9 @@ pub(crate) struct Path {
     pub(crate) loss_events: u64,
     /// UDP payload that arrived per second while all paths were in use.
     pub(crate) rate_bps: f64,
+    /// What its interface carried alone, if that was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) alone_bps: Option<f64>,
     /// Index into `groups`.
     pub(crate) group: usize,
     /// Whether queueing or losses indicate a bottleneck.
@@ -91,7 +98,28 @@ impl Report {
         bytes: u64,
         ended: Ended,
     ) -> Self {
-        let paths: Vec<Path> = surveys.iter().map(Path::of).collect();
+        let unused = relays
+            .iter()
+            .filter(|relay| relay.state != RelayState::InUse);
+        let mut report = Self {
+            seconds: surveys.first().map_or(0.0, |s| s.span.as_secs_f64()),
+            bytes,
+            ended,
+            multipath_pays: false,
+            unused_relays: unused.map(Unused::of).collect(),
+            paths: surveys.iter().map(Path::of).collect(),
+            groups: Vec::new(),
+            best_bps: 0.0,
+            all_bps: 0.0,
+            gain: None,
+        };
+        report.add_up();
+        report
+    }
+
+    /// Groups and sums, from each path's rate and group.
+    fn add_up(&mut self) {
+        let paths = &self.paths;
         let count = paths.iter().map(|path| path.group + 1).max().unwrap_or(0);
         let mut groups = vec![
             Group {
@@ -105,23 +133,60 @@ impl Report {
             groups[path.group].rate_bps += path.rate_bps;
         }
         let rates = || groups.iter().map(|group| group.rate_bps);
-        let (best_bps, all_bps) = (rates().fold(0.0, f64::max), rates().sum::<f64>());
-        let gain = (best_bps > 0.0).then(|| all_bps / best_bps);
-        let unused = relays
-            .iter()
-            .filter(|relay| relay.state != RelayState::InUse);
-        Self {
-            seconds: surveys.first().map_or(0.0, |s| s.span.as_secs_f64()),
-            bytes,
-            ended,
-            multipath_pays: gain.is_some_and(|gain| gain >= MIN_GAIN),
-            unused_relays: unused.map(Unused::of).collect(),
-            paths,
-            groups,
-            best_bps,
-            all_bps,
-            gain,
+        (self.best_bps, self.all_bps) = (rates().fold(0.0, f64::max), rates().sum::<f64>());
+        self.gain = (self.best_bps > 0.0).then(|| self.all_bps / self.best_bps);
+        self.multipath_pays = self.gain.is_some_and(|gain| gain >= MIN_GAIN);
+        self.groups = groups;
+    }
+
+    /// The interfaces that share a bottleneck with another one, as it seems. Two links that are
+    /// alike look like one: their queues rise and fall together.
+    pub(super) fn alike(&self) -> Vec<String> {
+        let names = |group: &Group| -> BTreeSet<&str> {
+            let names = group.paths.iter().map(|path| &*self.paths[*path].name);
+            names.collect()
+        };
+        let groups = self.groups.iter().map(names);
+        let several: BTreeSet<&str> = groups.filter(|names| names.len() > 1).flatten().collect();
+        several.into_iter().map(str::to_owned).collect()
+    }
+
+    /// Takes what interfaces carried alone. Those that got no more shared no bottleneck with
+    /// another one. Where only one got more, it shares the fastest other one's.
+    pub(super) fn take_alone(&mut self, alone: &BTreeMap<String, f64>) {
+        let together = |paths: &[Path], name: &str| -> f64 {
+            let of = paths.iter().filter(|path| path.name == name);
+            of.map(|path| path.rate_bps).sum()
+        };
+        let mut own: Vec<&String> = Vec::new();
+        for (name, rate) in alone {
+            if *rate <= RISE * together(&self.paths, name) {
+                own.push(name);
+            }
+            let paths = self.paths.iter_mut().filter(|path| path.name == *name);
+            paths.for_each(|path| path.alone_bps = Some(*rate));
         }
+        if own.len() + 1 == alone.len() {
+            let rate = |name: &&String| together(&self.paths, name);
+            let fastest = (0..own.len()).max_by(|a, b| rate(&own[*a]).total_cmp(&rate(&own[*b])));
+            fastest.map(|fastest| own.swap_remove(fastest));
+        }
+        // Each interface's paths keep together as far as they were.
+        let mut moved: BTreeMap<(usize, &String), usize> = BTreeMap::new();
+        let mut next = self.groups.len();
+        for path in &mut self.paths {
+            if let Some(name) = own.iter().find(|name| path.name == ***name) {
+                path.group = *moved.entry((path.group, name)).or_insert_with(|| {
+                    next += 1;
+                    next - 1
+                });
+            }
+        }
+        let used: BTreeSet<usize> = self.paths.iter().map(|path| path.group).collect();
+        for path in &mut self.paths {
+            path.group = used.range(..path.group).count();
+        }
+        self.add_up();
     }
 
     /// The text for people.
@@ -192,6 +257,9 @@ impl Report {
                  ({measured})\n",
                 rate(self.all_bps),
             ),
+            false if self.groups.len() == 1 && self.paths.len() > 1 => format!(
+                "Several paths don't pay off: they share a bottleneck of {best} ({measured})\n"
+            ),
             false => format!(
                 "Several paths don't pay off: the best one has {best}, all together have {} \
                  ({measured})\n",
@@ -236,6 +304,7 @@ impl Path {
             loss: *bytes_lost as f64 / (bytes_acked + bytes_lost).max(1) as f64,
             loss_events: *loss_events,
             rate_bps: Rate::of(*bytes_acked, *span).bits_per_sec(),
+            alone_bps: None,
             group: *group,
             congested: estimate.is_some_and(|e| e.congested),
             skewness: estimate.map(|e| e.skewness),
@@ -274,6 +343,7 @@ mod tests {
             loss: 0.0123,
             loss_events: 7,
             rate_bps: rate,
+            alone_bps: None,
             group,
             congested: rate > 3e6,
             skewness: Some(-0.25),
@@ -367,6 +437,45 @@ mod tests {
             guide.contains(&shown),
             "docs/guide.md shows another table:\n{shown}"
         );
+    }
+
+    /// `(interface, rate together, rate alone)` in Mbps, all in one group as it seems; the groups
+    /// after the measurements alone.
+    fn groups_of(measured: &[(&str, f64, f64)]) -> Vec<usize> {
+        let paths = measured.iter().map(|(name, rate, _)| Path {
+            name: (*name).to_owned(),
+            ..path("203.0.113.5:4433", rate * 1e6, 0)
+        });
+        let paths: Vec<Path> = paths.collect();
+        let all = Group {
+            paths: (0..paths.len()).collect(),
+            rate_bps: paths.iter().map(|path| path.rate_bps).sum(),
+        };
+        let mut report = report(paths, vec![all], Ended::Time);
+        let names: BTreeSet<&str> = measured.iter().map(|(name, ..)| *name).collect();
+        let several = names.len() > 1;
+        assert_eq!(report.alike().len(), if several { names.len() } else { 0 });
+        let alone = measured
+            .iter()
+            .map(|(name, _, alone)| ((*name).to_owned(), alone * 1e6));
+        report.take_alone(&alone.collect());
+        report.paths.iter().map(|path| path.group).collect()
+    }
+
+    #[test]
+    fn what_an_interface_carries_alone_decides() {
+        // Two links that are alike, and one that both lead to.
+        assert_eq!(groups_of(&[("a", 8.0, 8.1), ("b", 8.0, 7.9)]), [0, 1]);
+        assert_eq!(groups_of(&[("a", 5.0, 9.7), ("b", 4.8, 9.8)]), [0, 0]);
+        // Shared unevenly: the first one gains little by being alone.
+        assert_eq!(groups_of(&[("a", 9.0, 9.9), ("b", 1.0, 9.9)]), [0, 0]);
+        // Two of three.
+        let three = [("a", 5.0, 9.9), ("b", 5.0, 9.9), ("c", 7.0, 7.0)];
+        assert_eq!(groups_of(&three), [0, 0, 1]);
+        let three = [("a", 5.0, 5.0), ("b", 9.0, 9.9), ("c", 1.0, 9.9)];
+        assert_eq!(groups_of(&three), [1, 0, 0]);
+        // Of one interface, direct and through a relay.
+        assert_eq!(groups_of(&[("a", 5.0, 9.9), ("a", 5.0, 9.9)]), [0, 0]);
     }
 
     #[test]

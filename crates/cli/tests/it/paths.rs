@@ -48,6 +48,24 @@ fn paths_are_measured_and_the_receiver_goes_on_waiting() {
     transfer.check(receiver);
 }
 
+/// Queues of two links of the same rate and delay rise and fall together.
+#[cfg(all(feature = "research", target_os = "linux"))]
+#[test]
+fn alike_uplinks_are_told_apart() {
+    use crate::common::uplinks::{HERE, Hosts, THERE, able};
+    if !able() {
+        return;
+    }
+    let hosts = Hosts::new("alike");
+    let receiver = ["recv", "in", "--ticket-file", "ticket"];
+    let _receiver = hosts.start(HERE, &receiver, "receiver");
+    hosts.place.wait_for("ticket");
+    let line = ["paths", "--to", "@ticket", "--time", "8 s"];
+    hosts.start(THERE, &line, "paths").finish().ok();
+    let said = std::fs::read_to_string(hosts.place.path("paths")).unwrap();
+    assert!(said.contains("Several paths pay off"), "{said}");
+}
+
 #[test]
 fn a_dry_run_sends_no_more_than_it_may() {
     let transfer = Transfer::new(10);

@@ -6,6 +6,8 @@ pub(crate) mod place;
 pub(crate) mod relay;
 pub(crate) mod service;
 pub(crate) mod transfer;
+#[cfg(all(feature = "research", target_os = "linux"))]
+pub(crate) mod uplinks;
 
 use std::io::{Read, Write};
 use std::path::Path;
