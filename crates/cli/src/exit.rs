@@ -14,7 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
 use crate::children;
-use crate::close::{ClosedByPeer, FAILED, NOT_ALLOWED, TIMED_OUT};
+use crate::close::{ClosedByPeer, FAILED, INTERRUPTED, NOT_ALLOWED, TIMED_OUT};
 use crate::diagnosis::NoAnswer;
 use crate::forward::error::PortHeld;
 use crate::forward::error::{Cut, Refusal};
@@ -108,6 +108,7 @@ impl Class {
             (cause.is::<NotCreated>(), Self::Disk),
             (cause.is::<Usage>(), Self::Usage),
             (cause.is::<Interrupted>(), Self::Interrupted),
+            (cause.is::<NotNeeded>(), Self::Interrupted),
             (cause.is::<NobodyCame>(), Self::Interrupted),
             (cause.is::<QuotaUsed>(), Self::Interrupted),
             (cause.is::<TimedOut>(), Self::Timeout),
@@ -201,6 +202,11 @@ pub(crate) fn usage(message: impl Into<String>) -> anyhow::Error {
 #[derive(Debug, thiserror::Error)]
 #[error("stopped before the transfer was complete")]
 pub(crate) struct Interrupted;
+
+/// A program that is another one's connection was stopped, as ssh does at its own end.
+#[derive(Debug, thiserror::Error)]
+#[error("stopped")]
+pub(crate) struct NotNeeded;
 
 /// The user stopped the program before a transfer began.
 #[derive(Debug, thiserror::Error)]
@@ -402,6 +408,7 @@ pub(crate) fn is_the_networks(error: &anyhow::Error) -> bool {
         cause.is::<ConnectError>()
             || cause.is::<NoAnswer>()
             || cause.is::<PortHeld>()
+            || cause.is::<Restarts>()
             || cause.is::<SshFailed>()
             || cause.is::<TimedOut>()
             || matches!(cause.downcast_ref(), Some(TransferError::Stream { .. }))
@@ -413,6 +420,21 @@ pub(crate) fn is_the_networks(error: &anyhow::Error) -> bool {
                 .downcast_ref()
                 .is_some_and(|closed: &ClosedByPeer| closed.code == TIMED_OUT)
     })
+}
+
+/// The other side was stopped, and may be started again: a service's host that boots anew.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Restarts(#[source] ClosedByPeer);
+
+/// For what lasts: that the other side was stopped is no more of an end than that the network
+/// fails.
+pub(crate) fn lasting(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast::<ClosedByPeer>() {
+        Ok(closed) if closed.code == INTERRUPTED => Restarts(closed).into(),
+        Ok(closed) => closed.into(),
+        Err(error) => error,
+    }
 }
 
 /// An error and its causes in one line, each cause once: some errors repeat their cause.
@@ -430,7 +452,10 @@ pub(crate) fn words(error: &anyhow::Error) -> String {
 
 /// Prints the error and chooses the exit status.
 pub(crate) fn report(screen: &Screen, error: &anyhow::Error) -> ExitCode {
-    screen.error(&format!("manyway: {}", words(error)));
+    // To whoever stopped it, that is no news.
+    if !error.is::<NotNeeded>() {
+        screen.error(&format!("manyway: {}", words(error)));
+    }
     ExitCode::from(Class::of(error).status())
 }
 

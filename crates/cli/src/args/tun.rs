@@ -10,8 +10,8 @@ use crate::cidr::{Cidr, Interface};
 ///
 /// Makes a network device on each of two hosts. What programs send to the other side's addresses
 /// goes over all paths, encrypted. Without a ticket, manyway prints one and waits; the other side
-/// gets it. One peer at a time uses the tunnel: who has the ticket takes it over. The device is
-/// there for as long as manyway runs.
+/// gets it. One peer at a time uses the tunnel: whoever connects with the ticket takes it over. The
+/// device is there for as long as manyway runs.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TunArgs {

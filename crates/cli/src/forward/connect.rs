@@ -9,7 +9,7 @@ use super::error::Cut;
 use super::stdio::{Input, Output};
 use super::stream::{Stream, over};
 use crate::args::ConnectArgs;
-use crate::exit::usage;
+use crate::exit::{Interrupted, NotNeeded, usage};
 use crate::publish::Doing;
 use crate::relays::RelaySources;
 use crate::screen::Screen;
@@ -34,7 +34,10 @@ pub(crate) async fn run(screen: &Screen, args: ConnectArgs) -> anyhow::Result<()
     };
     let result = connected.await;
     endpoint.close().await;
-    result
+    result.map_err(|error| match error.is::<Interrupted>() {
+        true => NotNeeded.into(),
+        false => error,
+    })
 }
 
 /// `[TICKET] [HOST:PORT]`; the ticket may come from `--to` or `MANYWAY_TICKET` instead.

@@ -21,7 +21,7 @@ use super::stream::{Stream, over};
 use super::tcp::{accept_each, listen, reset, splice};
 use super::{Setup, socks};
 use crate::args::ForwardArgs;
-use crate::exit::{Interrupted, usage, words};
+use crate::exit::{Interrupted, lasting, usage, words};
 use crate::publish::Doing;
 use crate::relays::RelaySources;
 use crate::screen::Screen;
@@ -61,7 +61,7 @@ pub(crate) async fn run(screen: &Screen, args: ForwardArgs) -> anyhow::Result<()
         let attempt = async || {
             let (connection, _tasks) = relays.dial(&endpoint, &ticket, &setup.stop).await?;
             let work = work(screen, &connection, (&entries, remote), &worked);
-            setup.run(&connection, work).await
+            setup.run(&connection, work).await.map_err(lasting)
         };
         match retry::until_done(setup.retrying(), args.lasting.patience(), attempt).await {
             // That is how it ends.
@@ -90,7 +90,10 @@ impl Entry {
         let listener = listen(at).await;
         let listener = listener.map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse => {
-                anyhow!("another program listens on {at}: end it, or choose another port")
+                anyhow!(
+                    "another program, or this one for another option, listens on {at}: end it, or \
+                     choose another port"
+                )
             }
             _ => anyhow::Error::new(error).context(format!("can't listen on {at}")),
         })?;

@@ -126,20 +126,16 @@ impl Rules {
     }
 }
 
-impl fmt::Display for Rules {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Rules {
+    /// What `who` can do by them.
+    pub(super) fn words(&self, who: &str) -> String {
         let list = |rules: &mut dyn Iterator<Item = String>| rules.collect::<Vec<_>>().join(", ");
         let connect = list(&mut self.connect.iter().map(Rule::to_string));
         let listen = list(&mut self.listen.iter().map(|ListenRule(rule)| rule.to_string()));
         match (connect.is_empty(), listen.is_empty()) {
-            (false, false) => {
-                write!(
-                    f,
-                    "Whoever has the ticket can connect to {connect} and listen on {listen}"
-                )
-            }
-            (_, true) => write!(f, "Whoever has the ticket can connect to {connect}"),
-            (true, _) => write!(f, "Whoever has the ticket can listen on {listen}"),
+            (false, false) => format!("{who} can connect to {connect} and listen on {listen}"),
+            (_, true) => format!("{who} can connect to {connect}"),
+            (true, _) => format!("{who} can listen on {listen}"),
         }
     }
 }
@@ -207,7 +203,7 @@ mod tests {
         assert!(may("localhost:8080") && may("127.0.0.1:8080") && may("0.0.0.0:1"));
         assert!(!may("localhost:8081") && !may("192.0.2.1:8080"));
         assert_eq!(
-            rules.to_string(),
+            rules.words("Whoever has the ticket"),
             "Whoever has the ticket can listen on localhost:8080, 0.0.0.0:*"
         );
     }
@@ -237,8 +233,8 @@ mod tests {
         );
         assert_eq!(first(&["*:22"]), None);
         assert_eq!(
-            rules(&["localhost:22", "*:80"]).to_string(),
-            "Whoever has the ticket can connect to localhost:22, *:80 and listen on localhost:1"
+            rules(&["localhost:22", "*:80"]).words("Whoever uses the code"),
+            "Whoever uses the code can connect to localhost:22, *:80 and listen on localhost:1"
         );
     }
 }

@@ -90,7 +90,12 @@ async fn serve(
 /// What to do on the other host. If the invitation works `once`, it is no use to ssh, which starts
 /// its ProxyCommand anew for each session.
 fn instructions(rules: &Rules, with: &str, invitation: &str, once: bool) -> String {
-    let mut lines = format!("{rules}.\n\nOn the other host{with}, for example:\n\n");
+    let who = match once {
+        true => "Whoever uses the code",
+        false => "Whoever has the ticket",
+    };
+    let may = rules.words(who);
+    let mut lines = format!("{may}.\n\nOn the other host{with}, for example:\n\n");
     if let Some(target) = rules.default_target() {
         lines += &format!("  manyway forward -L 8080:{target} {invitation}\n");
         if !once {

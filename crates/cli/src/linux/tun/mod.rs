@@ -22,7 +22,7 @@ use self::packet::{Filter, NUMBER_LEN};
 use crate::args::TunArgs;
 use crate::close::FAILED;
 use crate::door::Door;
-use crate::exit::{Interrupted, usage, words};
+use crate::exit::{Interrupted, lasting, usage, words};
 use crate::forward::Setup;
 use crate::forward::stream::{Stream, WrongPeer, over};
 use crate::listener::{Listener, Visit};
@@ -182,7 +182,7 @@ async fn dial(
                 .say(&format!("The tunnel is open, for packets of {mtu} bytes."));
             carry::both_ways(&tunnel.device, &tunnel.filter, &connection).await
         };
-        setup.run(&connection, work).await
+        setup.run(&connection, work).await.map_err(lasting)
     })
     .await
 }
@@ -211,7 +211,7 @@ async fn wait(
         begun: Cell::default(),
         instructions: &|with, invitation| {
             format!(
-                "On the other host{with}, with another address in {}:\n\n  \
+                "On the other host{with}, where ADDR is another address in {}:\n\n  \
                  sudo manyway tun {invitation} --address ADDR/{}\n",
                 own.network(),
                 own.bits
