@@ -3,21 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use manyway::{
     Connection, ConnectionStats, Endpoint, Event, PathDownReason, PathEvent, PathId, PathProblem,
-    PickReason, Rate,
+    PickReason, ProblemKind, Rate,
 };
 use tokio::time::Instant;
 use tracing::{debug, info};
 
+use crate::meter::SETTLE;
 use crate::progress::Report;
 use crate::reports::Reporter;
 use crate::screen::Screen;
-
-/// How long a path has to be down before the user is told, and what goes on meanwhile shows.
-const SETTLE: Duration = Duration::from_secs(2);
 
 /// Most failed paths that are remembered: a peer may change its addresses as often as it likes.
 const MOST_TOLD: usize = 1000;
@@ -84,6 +81,13 @@ impl<'a> PathNews<'a> {
     /// hasn't named: many of these lead elsewhere.
     fn explain(&mut self, problem: &PathProblem) {
         self.explained.insert(problem.name.clone());
+        // There is a connection, so a listener, if that is the other side, has listened.
+        if problem.kind == ProblemKind::Refused {
+            let (name, remote) = (&problem.name, problem.remote);
+            return self.screen.say(&format!(
+                "{name} is unused: the other side isn't at {remote} any more"
+            ));
+        }
         match self.named || !problem.tunnel {
             true => self.screen.say(&problem.to_string()),
             false => info!("{problem}"),
@@ -116,14 +120,14 @@ impl<'a> PathNews<'a> {
     }
 }
 
-/// The paths in use, and what has come on them.
-type Working = BTreeMap<PathId, u64>;
+/// The paths in use by interface and address, and what has come on them.
+type Working = BTreeMap<PathId, ((String, SocketAddr), u64)>;
 
 fn working(connection: &Connection) -> Working {
     let paths = connection.stats().paths.into_iter();
     paths
         .filter(|path| path.state.works())
-        .map(|path| (path.id, path.bytes_received))
+        .map(|path| (path.id, ((path.name, path.remote), path.bytes_received)))
         .collect()
 }
 
@@ -203,7 +207,14 @@ impl Lost {
         let now = Instant::now();
         let is_over = |down: &Down| down.since + SETTLE <= now;
         let over = self.down.iter().take_while(|down| is_over(down)).count();
-        let over: Vec<Down> = self.down.drain(..over).collect();
+        let mut over: Vec<Down> = self.down.drain(..over).collect();
+        // Another carrier goes on there.
+        over.retain(|down| working.values().all(|(of, _)| *of != down.of));
+        for down in &mut over {
+            if self.interfaces.contains(&down.of.0) {
+                down.reason = PathDownReason::LocalGone;
+            }
+        }
         let lines = over.iter().map(|down| down.words(working)).collect();
         let room = MOST_TOLD.saturating_sub(self.told.len());
         self.told
@@ -217,7 +228,7 @@ impl Down {
         let (name, remote) = &self.of;
         let why = why(self.reason);
         let others = || working.iter().filter(|(path, _)| **path != self.path);
-        let heard = others().filter(|(path, bytes)| self.others.get(path) != Some(bytes));
+        let heard = others().filter(|(path, now)| self.others.get(path) != Some(now));
         let others = match (others().count(), heard.count()) {
             (0, _) => "; no other path works now",
             // They may work, or not.
@@ -313,7 +324,11 @@ mod tests {
 
     fn paths<const N: usize>(paths: [(u32, u64); N]) -> Working {
         let paths = paths.into_iter();
-        paths.map(|(id, bytes)| (PathId(id), bytes)).collect()
+        let with = |(id, bytes)| {
+            let remote = SocketAddr::from(([192, 0, 2, id as u8], 443));
+            (PathId(id), (("eth0".to_owned(), remote), bytes))
+        };
+        paths.map(with).collect()
     }
 
     #[tokio::test(start_paused = true)]
@@ -322,7 +337,7 @@ mod tests {
         let before = || paths([(2, 10), (3, 10)]);
         assert_eq!(lost.take(&up(), before), None);
         for (after, others) in [
-            (paths([(1, 5)]), "; no other path works now"),
+            (paths([]), "; no other path works now"),
             (paths([(2, 10), (3, 10)]), ""),
             (paths([(2, 10), (3, 11)]), "; another path continues"),
             (paths([(2, 11), (4, 1)]), "; the other paths continue"),
@@ -363,6 +378,27 @@ mod tests {
         assert_eq!(lost.take(&up(), Working::new), None);
         tokio::time::sleep(2 * SETTLE).await;
         assert_eq!(lost.settled(&Working::new()), [""; 0]);
+    }
+
+    /// Datagrams get through again, so the TCP connection in their place isn't needed.
+    #[tokio::test(start_paused = true)]
+    async fn a_carrier_that_ends_where_another_goes_on_is_not_told() {
+        let mut lost = Lost::default();
+        lost.take(&down(PathDownReason::CarrierClosed), Working::new);
+        lost.settle().await;
+        assert_eq!(lost.settled(&paths([(1, 5)])), [""; 0]);
+    }
+
+    /// The last path waits for its interface, and is probed.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_down_with_its_interface_says_so() {
+        let mut lost = Lost::default();
+        let (name, addr) = ("eth0".to_owned(), "192.0.2.7:5".parse().unwrap());
+        lost.take(&Event::LocalRemoved { name, addr }, Working::new);
+        lost.take(&down(PathDownReason::Stalled), Working::new);
+        lost.settle().await;
+        let words = lost.settled(&Working::new()).concat();
+        assert!(words.contains("its interface is gone"), "{words}");
     }
 
     #[test]

@@ -11,6 +11,8 @@ use manyway_units::Rate;
 const SPAN: Duration = Duration::from_secs(2);
 /// Most samples of a rate.
 const MOST_SAMPLES: usize = 120;
+/// How long a path has to be down before users are told, and what goes on meanwhile shows.
+pub(crate) const SETTLE: Duration = Duration::from_secs(2);
 /// How long a path that works again says so.
 const AGAIN: Duration = Duration::from_secs(10);
 
@@ -67,7 +69,7 @@ pub(crate) struct Row {
     pub(crate) relay: bool,
     pub(crate) state: PathState,
     pub(crate) condition: Condition,
-    /// How long ago something came on it.
+    /// How long ago something came on it, or how long it is down if that is longer.
     pub(crate) silent: Duration,
     pub(crate) rate: Rate,
     pub(crate) rtt: Duration,
@@ -117,8 +119,9 @@ struct Track {
     recent: Recent,
     /// When something came on it last, and how much had come by then.
     heard: (Duration, u64),
-    was_down: bool,
-    /// Since when it works again.
+    /// Since when it is down.
+    down: Option<Duration>,
+    /// Since when it works again, if it was down for so long that users heard of it.
     again: Option<Duration>,
 }
 
@@ -127,7 +130,7 @@ impl Track {
         Self {
             recent: Recent::default(),
             heard: (at, 0),
-            was_down: false,
+            down: None,
             again: None,
         }
     }
@@ -138,16 +141,20 @@ impl Track {
         }
         match path.state {
             PathState::Validating => Condition::Trying,
-            PathState::Active | PathState::Standby if !self.was_down => Condition::Up,
             PathState::Active | PathState::Standby => {
-                let again = *self.again.get_or_insert(at);
-                match at.saturating_sub(again) < AGAIN {
-                    true => Condition::UpAgain,
-                    false => Condition::Up,
+                let within = |since: Duration, span| at.saturating_sub(since) < span;
+                let down = self.down.take();
+                if down.is_some_and(|since| !within(since, SETTLE)) {
+                    self.again = Some(at);
+                }
+                match self.again {
+                    Some(again) if within(again, AGAIN) => Condition::UpAgain,
+                    _ => Condition::Up,
                 }
             }
             PathState::Stalled | PathState::Closed => {
-                (self.was_down, self.again) = (true, None);
+                self.down.get_or_insert(at);
+                self.again = None;
                 Condition::Down
             }
         }
@@ -180,7 +187,11 @@ impl Meter {
         let new = || Track::new(at);
         let track = self.tracks.entry(path.id).or_insert_with(new);
         let condition = track.condition(at, path);
-        let silent = at.saturating_sub(track.heard.0);
+        // What the peer sends may arrive, and its answers not.
+        let heard = track
+            .down
+            .map_or(track.heard.0, |down| down.min(track.heard.0));
+        let silent = at.saturating_sub(heard);
         let rate = track.recent.rate(at, self.direction.bytes(path));
         let sending = self.direction == Direction::Sending;
         // Over TCP, only the kernel knows window and losses.
@@ -327,11 +338,14 @@ pub(crate) mod tests {
         assert_eq!(seconds(9, Validating, 0), (Trying, 8));
         assert_eq!(seconds(1, Active, 100), (Up, 0));
         assert_eq!(seconds(20, Active, 100), (Up, 20));
+        // So short that no line tells of it.
         assert_eq!(seconds(1, Stalled, 100), (Down, 21));
+        assert_eq!(seconds(1, Active, 100), (Up, 22));
+        assert_eq!(seconds(2, Stalled, 100), (Down, 24));
         assert_eq!(seconds(1, Active, 200), (UpAgain, 0));
         assert_eq!(seconds(9, Active, 200), (UpAgain, 9));
         assert_eq!(seconds(1, Active, 200), (Up, 10));
-        assert_eq!(seconds(1, Stalled, 200), (Down, 11));
+        assert_eq!(seconds(2, Stalled, 200), (Down, 12));
         assert_eq!(seconds(1, Active, 300), (UpAgain, 0));
     }
 

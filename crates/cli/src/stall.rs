@@ -55,7 +55,8 @@ async fn until_still<T: PartialEq>(limit: Duration, mut look: impl FnMut() -> T)
 /// What the transfer's next step is, for people.
 fn waiting_for(completion: Completion, file: &str, direction: Direction) -> String {
     let amount = || {
-        let [done, total] = [completion.done, completion.total].map(ByteSize::new);
+        let [done, total] =
+            [completion.done, completion.total].map(|bytes| ByteSize::new(bytes).decimal());
         match file.is_empty() {
             true => format!("the first of {total}"),
             false => {

@@ -175,6 +175,24 @@ impl PathRecord {
     }
 }
 
+/// A row for each label: a path whose interface comes back is another one.
+fn by_label(paths: &[PathRecord]) -> Vec<PathRecord> {
+    let mut rows: Vec<PathRecord> = Vec::new();
+    for path in paths {
+        let label = path.label();
+        let Some(row) = rows.iter_mut().find(|row| row.label() == label) else {
+            rows.push(path.clone());
+            continue;
+        };
+        row.bytes_sent += path.bytes_sent;
+        row.bytes_received += path.bytes_received;
+        row.packets_sent += path.packets_sent;
+        row.packets_lost += path.packets_lost;
+        row.rtt_ms = path.rtt_ms.or(row.rtt_ms);
+    }
+    rows
+}
+
 /// A carrier's name in JSON.
 pub(crate) fn carrier(kind: CarrierKind) -> &'static str {
     match kind {
@@ -302,7 +320,7 @@ impl Summary {
             }
         };
         let total: u64 = self.paths.iter().map(bytes).sum();
-        for path in &self.paths {
+        for path in &by_label(&self.paths) {
             let lost = 100.0 * path.packets_lost as f64 / path.packets_sent.max(1) as f64;
             table.row([
                 path.label(),
@@ -593,6 +611,17 @@ pub(crate) mod tests {
         let json = serde_json::to_value(&sent.paths[2]).unwrap();
         assert!(json.get("rtt_ms").is_none() && json.get("min_rtt_ms").is_none());
         assert_eq!(PathRecord::of(&stats(1, 1)).rtt_ms, Some(20.0));
+    }
+
+    #[test]
+    fn paths_of_one_label_share_a_row() {
+        let mut sent = summary("sent");
+        let before = sent.text().lines().count();
+        let mut again = sent.paths[0].clone();
+        (again.rtt_ms, again.bytes_sent) = (None, 0);
+        sent.paths.push(again);
+        assert_eq!(sent.text().lines().count(), before);
+        assert_eq!(sent.text(), summary("sent").text());
     }
 
     #[test]

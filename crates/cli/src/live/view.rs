@@ -211,7 +211,7 @@ impl View {
             files,
             ..
         } = self.completion;
-        let size = ByteSize::new(total);
+        let size = ByteSize::new(total).decimal();
         if let Some(Still::Outage(_)) = self.pace.still
             && phase != Phase::Done
         {
@@ -224,7 +224,7 @@ impl View {
             Phase::Transferring => {
                 let amount = match columns < NARROW {
                     true => String::new(),
-                    false => format!("{} of {size}, ", ByteSize::new(done)),
+                    false => format!("{} of {size}, ", ByteSize::new(done).decimal()),
                 };
                 let left = self.pace.left;
                 let left = left.map_or_else(String::new, |left| {

@@ -166,7 +166,8 @@ impl Paint {
             parts.push(format!("({peer})"));
         }
         if let Some((done, all)) = size.filter(|_| !narrow) {
-            parts.push(format!("{} of {}", ByteSize::new(done), ByteSize::new(all)));
+            let [done, all] = [done, all].map(|bytes| ByteSize::new(bytes).decimal());
+            parts.push(format!("{done} of {all}"));
         }
         if !narrow {
             parts.push(format!("process {}", connection.process));

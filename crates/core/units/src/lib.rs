@@ -19,6 +19,6 @@ pub use bucket::Bucket;
 pub use duration::{format_duration, parse_duration};
 pub use printable::printable;
 pub use rate::Rate;
-pub use size::ByteSize;
+pub use size::{ByteSize, Decimal};
 pub use text::ParseQuantityError;
 pub use time::Time;

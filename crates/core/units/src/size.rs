@@ -30,7 +30,16 @@ impl ByteSize {
     pub const fn bytes(self) -> u64 {
         self.0
     }
+
+    /// In decimal units, for sizes that are compared: 1.5 MB of 4.194 MB rather than of 4 MiB.
+    pub const fn decimal(self) -> Decimal {
+        Decimal(self.0)
+    }
 }
+
+/// A number of bytes, written in decimal units.
+#[derive(Debug, Copy, Clone)]
+pub struct Decimal(u64);
 
 /// Saturates.
 impl Add for ByteSize {
@@ -74,7 +83,13 @@ impl fmt::Display for ByteSize {
         }) {
             return pad_scaled(f, self.0 as f64, &[(*unit as f64, name)]);
         }
-        let decimal = [
+        self.decimal().fmt(f)
+    }
+}
+
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(f64, &str); 7] = [
             (1e18, "EB"),
             (1e15, "PB"),
             (1e12, "TB"),
@@ -83,7 +98,7 @@ impl fmt::Display for ByteSize {
             (1e3, "kB"),
             (1.0, "B"),
         ];
-        pad_scaled(f, self.0 as f64, &decimal)
+        pad_scaled(f, self.0 as f64, &UNITS)
     }
 }
 

@@ -33,6 +33,7 @@ const MAX_OUTCOMES: usize = 64;
 const MAX_WAITING: usize = 64;
 /// The code of CLOSE for a connection that the endpoint doesn't accept.
 const CODE_REFUSED: u64 = 0x100;
+const NO_MORE: &str = "the receiver takes no more connections";
 /// How many round trips a closing connection answers late packets for, within these bounds.
 const DRAIN_ROUND_TRIPS: u32 = 4;
 const SHORTEST_DRAIN: Duration = Duration::from_millis(50);
@@ -320,7 +321,7 @@ impl State {
             self.waiting.push_back(handle);
             self.wakeups.everyone.push(incoming.clone());
         } else if let Some(connection) = self.session.connection(handle) {
-            connection.close(now, CODE_REFUSED, "the receiver takes no more connections");
+            connection.close(now, CODE_REFUSED, NO_MORE);
         }
     }
 
@@ -491,12 +492,7 @@ impl State {
                 }) => {
                     self.draining.insert((*drained, handle));
                 }
-                _ => self.close(
-                    now,
-                    handle,
-                    CODE_REFUSED,
-                    "the receiver takes no more connections",
-                ),
+                _ => self.close(now, handle, CODE_REFUSED, NO_MORE),
             }
         }
     }
@@ -512,7 +508,9 @@ impl State {
     pub(crate) fn close_all(&mut self, now: Time, incoming: &Arc<Notify>) {
         self.closing = true;
         self.wakeups.everyone.push(incoming.clone());
-        self.waiting.clear();
+        for handle in std::mem::take(&mut self.waiting) {
+            self.close(now, handle, CODE_REFUSED, NO_MORE);
+        }
         let handles: Vec<_> = self.slots.keys().copied().collect();
         for handle in handles {
             match self.slots.get(&handle).map(|slot| &slot.state) {

@@ -189,7 +189,7 @@ impl Endpoint {
                 self.enqueue(incoming.local, incoming.remote, datagram);
             }
             Outcome::OtherVersion { datagram, theirs } => {
-                tracing::debug!(%remote, version = theirs, "INIT of another version");
+                tracing::info!(%remote, version = theirs, "a peer of another version came");
                 self.enqueue(local, remote, datagram);
             }
             Outcome::Ignored(reason) => {
