@@ -96,8 +96,17 @@ impl FromStr for Interface {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (address, bits) = parse(text)?;
-        match address.is_unspecified() || address.is_multicast() || address.is_loopback() {
-            true => Err(format!("`{text}` can't be a host's address in a tunnel")),
+        if address.is_unspecified() || address.is_multicast() || address.is_loopback() {
+            return Err(format!("`{text}` can't be a host's address in a tunnel"));
+        }
+        // RFC 919 and 950; of two addresses, both are hosts' (RFC 3021).
+        let (ours, _) = bits_of(address);
+        let host = ours & !mask(bits);
+        let all = !mask(bits) & mask(32);
+        match address.is_ipv4() && bits < 31 && (host == 0 || host == all) {
+            true => Err(format!(
+                "`{text}` is no host's address: it stands for all of its network"
+            )),
             false => Ok(Self { address, bits }),
         }
     }
@@ -145,6 +154,13 @@ mod tests {
         ] {
             let error = text.parse::<Cidr>().unwrap_err();
             assert!(error.contains(says), "{error}");
+        }
+        for text in ["10.77.0.0/24", "10.77.0.255/24", "10.255.255.255/8"] {
+            let error = text.parse::<Interface>().unwrap_err();
+            assert!(error.contains("stands for all of its network"), "{error}");
+        }
+        for text in ["10.77.0.0/31", "10.77.0.1/31", "10.77.0.1/32", "fd77::/64"] {
+            assert_eq!(text.parse::<Interface>().unwrap().to_string(), text);
         }
         for text in ["0.0.0.0/8", "127.0.0.1/8", "224.0.0.1/4", "::1/64"] {
             let error = text.parse::<Interface>().unwrap_err();

@@ -21,8 +21,9 @@ pub(crate) fn split(paths: &mut Vec<OsString>) -> anyhow::Result<Option<Remote>>
     paths.pop();
     if paths.is_empty() {
         return Err(usage(format!(
-            "there is nothing to send to {}: name files before it",
-            remote.host
+            "there is nothing to send to {0}: name files before it (if {0}:{1} is a file, write \
+             ./{0}:{1})",
+            remote.host, remote.dir
         )));
     }
     Ok(Some(remote))

@@ -259,13 +259,25 @@ impl Listener<'_> {
         tokio::select! {
             first = arrival => {
                 self.begun.set(true);
-                first
+                first.map_err(|error| self.of_guest(error))
             }
             () = self.stop.requested() => Err(match again {
                 true => Interrupted.into(),
                 false => NobodyCame.into(),
             }),
             () = sleep(limit), if self.code => Err(NeverCame { limit, again }.into()),
+        }
+    }
+
+    /// Somebody has used the code, so it isn't that nobody came.
+    fn of_guest(&self, error: anyhow::Error) -> anyhow::Error {
+        match error.downcast() {
+            Ok(Expired { life }) if self.code => {
+                let again = false;
+                NeverCame { limit: life, again }.into()
+            }
+            Ok(expired) => expired.into(),
+            Err(other) => other,
         }
     }
 
@@ -293,8 +305,13 @@ impl Listener<'_> {
                 },
                 Some(ended) = running.join_next() => {
                     let gone = ended.map_or(true, |visit| !visit.may_return);
-                    if self.code && gone && running.is_empty() {
-                        return Ok(Served::GuestGone);
+                    match self.code && running.is_empty() {
+                        true if gone => return Ok(Served::GuestGone),
+                        true => self.screen.say(
+                            "The network ended the connection; manyway waits for the other side \
+                             to come back.",
+                        ),
+                        false => {}
                     }
                 }
                 () = &mut never, if self.code && !came => {
@@ -308,7 +325,7 @@ impl Listener<'_> {
                 return if came {
                     Ok(Served::Expired)
                 } else {
-                    Err(error)
+                    Err(self.of_guest(error))
                 };
             }
         }

@@ -6,7 +6,7 @@ use anyhow::Context;
 use manyway::control::bottleneck::BottleneckConfig;
 use manyway::control::rate_control::LiveConfig;
 use manyway::files::{Allowance, Dotfiles, Policy, ReceiveOptions, SafeName};
-use manyway::{Carriers, Config, ConfigError, Endpoint, EndpointOptions, TcpOptions};
+use manyway::{BindError, Carriers, Config, ConfigError, Endpoint, EndpointOptions, TcpOptions};
 use manyway_units::printable;
 
 use crate::args::{ArrivalArgs, GuardArgs, NetworkArgs};
@@ -72,7 +72,11 @@ pub(crate) async fn bind_with(network: &NetworkArgs, config: Config) -> anyhow::
         },
         qlog: network.qlog.clone(),
     };
-    Endpoint::bind(options).await.context("can't open sockets")
+    let bound = Endpoint::bind(options).await;
+    bound.map_err(|error| match error {
+        BindError::Log { .. } => error.into(),
+        error => anyhow::Error::new(error).context("can't open sockets"),
+    })
 }
 
 /// Accepts TCP connections as well: a listener does, except with `--carrier udp`.

@@ -137,6 +137,11 @@ fn source_and_dir(args: &RecvArgs) -> anyhow::Result<(Option<Invitation>, PathBu
 /// Creates the directory if its parent exists: a longer missing path is likely a mistake.
 fn prepare(dir: &Path) -> anyhow::Result<()> {
     let shown = dir.display();
+    if dir.as_os_str().is_empty() {
+        return Err(usage(
+            "the directory to receive into has no name: `.` is this one",
+        ));
+    }
     match fs::create_dir(dir) {
         Ok(()) => {
             // It is to survive a crash as its contents will; not every file system can sync it.

@@ -88,7 +88,8 @@ async fn send(
         }
         relays.check_access()?;
     }
-    if remote.is_none()
+    // Who waits has it in the command for the receiving host.
+    if invitation.is_some()
         && let given = args.arrival.given().join(" ")
         && !given.is_empty()
     {
@@ -179,6 +180,7 @@ impl Sender<'_> {
     async fn offer(&mut self) -> anyhow::Result<Summary> {
         let file = self.args.network.identity.as_deref();
         let door = Door::new(&self.setup.screen, self.endpoint, file, &self.args.ticket)?;
+        let given = self.args.arrival.given();
         let listener = Listener {
             screen: &self.setup.screen,
             stop: &self.setup.stop,
@@ -190,7 +192,9 @@ impl Sender<'_> {
             retry: self.args.retry.retry,
             begun: Cell::default(),
             instructions: &|with, invitation| {
-                format!("On the receiving host{with}:\n\n  manyway recv {invitation}\n")
+                let command = [&["manyway recv"], &*given, &[invitation]].concat();
+                let command = command.join(" ");
+                format!("On the receiving host{with}:\n\n  {command}\n")
             },
         };
         let _tasks = listener.announce(&mut self.relays).await?;

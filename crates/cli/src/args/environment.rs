@@ -1,7 +1,10 @@
 //! Variables of the environment that stand for options. This is the one place that names them.
 
+use std::ffi::OsString;
+
 use clap::builder::{FalseyValueParser, TypedValueParser};
-use clap::{Arg, ArgAction, Command};
+use clap::error::{ContextKind, ContextValue};
+use clap::{Arg, ArgAction, Command, Error};
 
 /// Options whose variable is not called `MANYWAY_` and the option's name: subcommand, option,
 /// variable.
@@ -46,6 +49,37 @@ fn variable(subcommand: &str, option: &str) -> String {
 pub(super) fn turns_on(variable: &str) -> bool {
     let parsed = |value: &_| FalseyValueParser::new().parse_ref(&Command::default(), None, value);
     std::env::var_os(variable).is_some_and(|value| parsed(&value).is_ok_and(|on| on))
+}
+
+/// The error with an option's variable in place of the option, if the value is from there: nobody
+/// has written the option.
+pub(super) fn named(mut error: Error, line: &[OsString]) -> Error {
+    let words = || line.iter().skip(1).filter_map(|word| word.to_str());
+    let options = || words().take_while(|word| *word != "--");
+    for kind in [ContextKind::InvalidArg, ContextKind::PriorArg] {
+        let Some(ContextValue::String(option)) = error.get(kind) else {
+            continue;
+        };
+        let long = option.trim_start_matches('-').split([' ', '=', '[']);
+        let long = long.take(1).collect::<String>();
+        let written = |word: &str| {
+            let word = word.strip_prefix("--").unwrap_or_default();
+            word == long
+                || word
+                    .strip_prefix(&*long)
+                    .is_some_and(|w| w.starts_with('='))
+        };
+        if !option.starts_with("--") || options().any(written) {
+            continue;
+        }
+        // Where a command has another name for it, that command is on the line.
+        let names = words().map(|command| variable(command, &long));
+        let mut names = names.chain([variable("", &long)]);
+        if let Some(name) = names.find(|name| std::env::var_os(name).is_some()) {
+            error.insert(kind, ContextValue::String(name));
+        }
+    }
+    error
 }
 
 fn with_variable(option: Arg, variable: String) -> Arg {

@@ -122,7 +122,8 @@ impl Cli {
         matches
             .and_then(|mut matches| Self::from_arg_matches_mut(&mut matches))
             .unwrap_or_else(|error| {
-                let error = printable::error(error.format(&mut command));
+                let error = environment::named(error.format(&mut command), &expanded.line);
+                let error = printable::error(error);
                 if error.use_stderr() {
                     let text = error.render().to_string();
                     let first = text.split("\n\n").next().unwrap_or_default();
@@ -250,6 +251,8 @@ pub(crate) enum Command {
 
 /// What the program prints.
 #[derive(Debug, Clone, Args)]
+// Behind the options of each command.
+#[command(next_display_order = 900)]
 pub(crate) struct OutputArgs {
     /// Print only errors, and the ticket or code of a listener
     #[arg(short, long, global = true, conflicts_with = "verbose")]

@@ -181,6 +181,7 @@ pub(crate) struct LastingArgs {
     retry: Option<Duration>,
 }
 
+/// A time, or 0 without a unit.
 fn time_or_never(text: &str) -> Result<Duration, manyway_units::ParseQuantityError> {
     match text {
         "0" => Ok(Duration::ZERO),
@@ -209,7 +210,7 @@ pub(crate) struct RetryArgs {
     ///
     /// The transfer resumes. manyway pauses for 1 s at first, and for at most 30 s. After an
     /// attempt that ran for a minute, TIME starts again.
-    #[arg(long, value_name = "TIME", value_parser = manyway_units::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = time_or_never)]
     pub(crate) retry: Option<Duration>,
 
     /// End the transfer as interrupted if it makes no progress for TIME [default: never]
@@ -217,8 +218,17 @@ pub(crate) struct RetryArgs {
     /// Progress means that content moves on the network or on this host's disk, or that the list of
     /// files grows. There is none while a side hashes large files or waits for its user's answer,
     /// so choose a TIME that is long enough. 0 means never.
-    #[arg(long, value_name = "TIME", value_parser = manyway_units::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = time_or_never)]
     pub(crate) timeout: Option<Duration>,
+}
+
+/// Somebody needs a moment to come.
+fn expiry(text: &str) -> Result<Duration, String> {
+    let wait = manyway_units::parse_duration(text).map_err(|error| error.to_string())?;
+    match wait >= Duration::from_secs(1) {
+        true => Ok(wait),
+        false => Err("choose 1 s or more".to_owned()),
+    }
 }
 
 /// What the receiver does with what arrives.
@@ -353,7 +363,7 @@ pub(crate) struct GuardArgs {
         long,
         value_name = "TIME",
         default_value = "7 d",
-        value_parser = manyway_units::parse_duration
+        value_parser = time_or_never
     )]
     pub(crate) keep_parts: Duration,
 }
@@ -365,7 +375,7 @@ pub(crate) struct CodeArgs {
     /// Print a one-time code of four words instead of a ticket; needs `--registry` and
     /// `--token-file`
     ///
-    /// The other side writes the code in place of a ticket, and names the same registry. It needs
+    /// The other side enters the code in place of a ticket, and names the same registry. It needs
     /// no token and no relays: with the code, it gets the ticket, which lends it both. The code
     /// works once and expires after an hour, unless the registry sets another time. A wrong word
     /// ends it. `send` and `recv` with a code exit after one transfer.
@@ -385,7 +395,7 @@ pub(crate) struct TicketArgs {
     ///
     /// What has begun by then goes on to its end. The ticket is worth nothing afterwards, except
     /// one of `--allow-peer`, which counts again at the next start.
-    #[arg(long, value_name = "TIME", value_parser = manyway_units::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = expiry)]
     pub(crate) expire: Option<Duration>,
 
     /// Show the ticket or the code as a QR code, too, if standard error is a terminal

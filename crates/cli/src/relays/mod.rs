@@ -51,6 +51,9 @@ const TICKET_WITHOUT_TCP: &str = "The ticket names no relay that is known to acc
     `--carrier tcp` manyway tries the listener's own addresses only. To be reachable through a \
     relay, the listener needs `--carrier tcp` or `auto`, and `--registry` or `--via`";
 
+/// What a user reads who names a registry and no token.
+const CODES_ALONE: &str = "Without your token (`--token-file`), the registry is used for one-time \
+    codes, and not for relays.";
 /// What a listener with `--code` reads, before what the registry's outage is.
 const NO_CODE: &str = "`--code` needs a registry: try again later, or leave it out and give the \
     other side the ticket";
@@ -70,11 +73,6 @@ pub(crate) struct RelaySources {
     screen: Screen,
     /// How many relays to use at a time.
     pick: Option<u16>,
-}
-
-fn is_outage(error: &anyhow::Error) -> bool {
-    let pairing = error.downcast_ref();
-    pairing.is_some_and(PairingError::is_outage)
 }
 
 /// Says which of these relays, which are reached over UDP alone, an initiator can't use, though it
@@ -136,13 +134,15 @@ impl RelaySources {
 
     /// Gets ready to listen. With `--code`, nobody could come without the registry.
     pub(crate) async fn get_ready(&mut self, code: bool, stop: &Stop) -> anyhow::Result<()> {
-        match code {
-            false => self.enrol(stop).await,
-            true => match self.check_registry(stop).await {
-                Err(error) if is_outage(&error) => Err(error.context(NO_CODE)),
-                checked => checked.map(drop),
-            },
+        if !code {
+            return self.enrol(stop).await;
         }
+        let checked = self.check_registry(stop).await.map(drop);
+        checked.map_err(|error| match error.downcast().map(PairingError::Client) {
+            Ok(outage) if outage.is_outage() => anyhow::Error::new(outage).context(NO_CODE),
+            Ok(refusal) => refusal.into(),
+            Err(other) => other,
+        })
     }
 
     /// Gets ready to dial the listener of an invitation, whose ticket it returns. That uses a code
@@ -209,11 +209,22 @@ impl RelaySources {
     /// Enrols at the registry, so that a token that it refuses fails at once. One that doesn't
     /// answer is told.
     async fn enrol(&mut self, stop: &Stop) -> anyhow::Result<()> {
+        if self.lacks_token() {
+            self.screen.say(CODES_ALONE);
+            return Ok(());
+        }
         if let Some((mut registry, enrolled)) = self.try_to_enrol(stop).await? {
             registry.tolerate_outage(&self.screen, enrolled)?;
             self.registry = Some(Arc::new(Mutex::new(registry)));
         }
         Ok(())
+    }
+
+    /// Whether nothing gives access to the registry's relays. Whoever exports its URL for
+    /// one-time codes needs none.
+    fn lacks_token(&self) -> bool {
+        let named = !self.args.registry.is_empty();
+        named && self.args.token_file.is_none() && self.borrowed.is_none()
     }
 
     /// Enrols at the registry, if there is one. Returns whether there is.
@@ -224,7 +235,7 @@ impl RelaySources {
         let Some((registry, enrolled)) = self.try_to_enrol(stop).await? else {
             return Ok(false);
         };
-        enrolled.map_err(PairingError::from)?;
+        enrolled?;
         self.registry = Some(Arc::new(Mutex::new(registry)));
         Ok(true)
     }
@@ -234,10 +245,7 @@ impl RelaySources {
         &self,
         stop: &Stop,
     ) -> anyhow::Result<Option<(RegistryRelays, Result<(), ClientError>)>> {
-        if !self.args.registry.is_empty()
-            && self.args.token_file.is_none()
-            && self.borrowed.is_none()
-        {
+        if self.lacks_token() {
             return Err(usage(
                 "`--registry` needs your token for it: name the file with `--token-file` (you need \
                  none if the ticket or the code gives access)",

@@ -200,6 +200,19 @@ fn a_code_waits_no_longer_than_expire_says() {
     assert!(ended.stderr.ends_with(told), "{ended:?}");
 }
 
+/// Somebody has used the code, so it isn't that nobody came.
+#[test]
+fn a_guest_who_does_not_come_is_told_as_such() {
+    let place = Place::new(&[]);
+    let (host, code) = place.host(&["send", "file", "--carrier", "udp", "--expire", "8s"]);
+    let guest = place.guest(&["recv", &code, "in", "--carrier", "tcp"]);
+    assert_eq!(guest.finish().code, 3);
+    let ended = host.finish();
+    assert_eq!(ended.code, 3, "{ended:?}");
+    let told = "the code was used, but no transfer began within 8 s";
+    assert!(ended.stderr.contains(told), "{ended:?}");
+}
+
 #[test]
 fn programs_read_the_code_as_an_object() {
     let place = Place::new(&["--code-life", "90s"]);
@@ -382,8 +395,14 @@ fn what_is_missing_is_told() {
         ]
         .concat(),
     );
-    fails(&[&["recv", "in", "--registry", &url], &path[..]].concat());
     insta::assert_snapshot!(said.join("\n"));
+    // Who has exported the URL for codes needs no token for anything else.
+    let alone = [&["recv", "in", "--expire", "1s"], &path[..]].concat();
+    let mut alone = manyway(place.dir.path(), &alone);
+    let ended = Running(alone.env("MANYWAY_REGISTRY", &url).spawn().unwrap()).finish();
+    assert_eq!(ended.code, 3, "{ended:?}");
+    let words = "the registry is used for one-time codes, and not for relays";
+    assert!(ended.stderr.contains(words), "{ended:?}");
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn the_command_line_wins_over_the_environment_and_that_over_the_profile() {
     let reaches = |variables: &[(&str, &str)], more: &[&str]| {
         let missing = run(&transfer, config, variables, &[&line, more].concat());
         let message = missing.json()["error"]["message"].to_string();
-        let words = "can't read a ticket from missing";
+        let words = "can't read missing";
         assert!(message.contains(words), "{missing:?}");
     };
     reaches(&[], &["--cc", "lia"]);
@@ -64,7 +64,7 @@ fn the_command_line_wins_over_the_environment_and_that_over_the_profile() {
         ("MANYWAY_JSON", "0"),
     ];
     let missing = run(&transfer, config, &variables, &["send", "file"]);
-    assert!(missing.stderr.contains("from missing"), "{missing:?}");
+    assert!(missing.stderr.contains("can't read missing"), "{missing:?}");
     assert_eq!(missing.stdout, "");
 }
 
@@ -105,7 +105,7 @@ fn mistakes_in_the_file_are_told_to_everybody() {
     for (config, told) in [
         (
             "limt = '1Mbps'",
-            "config.toml: unknown key `limt`: options stand in tables called",
+            "config.toml: unknown key `limt`: options belong in tables called",
         ),
         ("what?", "config.toml, line 1: "),
         (

@@ -93,6 +93,46 @@ fn variables_turn_flags_on_and_off() {
 }
 
 #[test]
+fn errors_name_the_variable_that_a_value_is_from() {
+    let place = Place::new();
+    let words = |arguments: &[&str], variable: (&str, &str)| {
+        let mut command = place.manyway(arguments);
+        let ended = Running(command.env(variable.0, variable.1).spawn().unwrap()).finish();
+        assert_eq!(ended.code, 2, "{ended:?}");
+        ended.stderr
+    };
+    let of_variable = words(&["recv", "in"], ("MANYWAY_CC", "nolaw"));
+    assert!(
+        of_variable.contains("'nolaw' for 'MANYWAY_CC'"),
+        "{of_variable}"
+    );
+    let written = words(&["recv", "in", "--cc", "none"], ("MANYWAY_CC", "lia"));
+    assert!(written.contains("'none' for '--cc <NAME>'"), "{written}");
+    let written = words(&["recv", "in", "--cc=none"], ("MANYWAY_CC", "lia"));
+    assert!(written.contains("'none' for '--cc <NAME>'"), "{written}");
+    let twice = words(&["recv", "in", "--overwrite"], ("MANYWAY_RENAME", "1"));
+    assert!(twice.contains("MANYWAY_RENAME"), "{twice}");
+}
+
+/// Where 0 turns something off, it needs no unit.
+#[test]
+fn never_is_written_as_0() {
+    let place = Place::new();
+    let line = [
+        "recv",
+        "in",
+        "--timeout",
+        "0",
+        "--keep-parts",
+        "0",
+        "--retry",
+        "0",
+    ];
+    let ended = place.run(&[&line[..], &["--expire", "1s"]].concat());
+    assert_eq!(ended.code, 3, "{ended:?}");
+}
+
+#[test]
 fn a_receiver_goes_on_until_it_is_stopped() {
     let place = Place::new();
     let receiver = place.start(&["recv", "in", "--json", "--ticket-file", "ticket"]);
