@@ -132,8 +132,8 @@ pub(crate) struct RelaySourceArgs {
     )]
     pub(crate) relays: u16,
 
-    /// File with the client token from the registry's operator, readable by you alone; whoever enters
-    /// a code needs none
+    /// File with the client token from the registry's operator, readable by you alone; whoever
+    /// enters a code needs none
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 }

@@ -1,7 +1,8 @@
 //! `manyway paths`: fills all paths for some seconds and reports what each carries.
 //!
 //! Interfaces that seem to share a bottleneck are measured alone, too: what one gets without the
-//! other shows whether they do. It sends padding only, and leaves the receiver waiting for its sender.
+//! other shows whether they do. It sends padding only, and leaves the receiver waiting for its
+//! sender.
 
 mod report;
 
