@@ -62,6 +62,8 @@ impl Reachability {
             && !matches!(pair.error, None | Some((_, ProblemKind::Refused)))
         {
             pair.error = None;
+            // Silence counts from now on.
+            pair.first = pair.last;
         }
     }
 
@@ -273,6 +275,30 @@ mod tests {
         let own = BTreeSet::from([place.name()]);
         assert!(reachability.news(now, &places, &own).is_empty());
         assert!(reachability.news(now, &places, &other).is_empty());
+    }
+
+    /// What couldn't be sent had no answer, which says nothing.
+    #[test]
+    fn silence_begins_when_something_leaves() {
+        let place = Place {
+            ip: "127.0.0.1".parse().unwrap(),
+            device: None,
+        };
+        let places = BTreeMap::from([(LocalId(1), &place)]);
+        let other = BTreeSet::from(["eth0".to_owned()]);
+        let mut reachability = Reachability::default();
+        let remote: SocketAddr = "127.0.0.2:5".parse().unwrap();
+        let mut now = Time::ZERO;
+        reachability.on_send(now, LocalId(1), remote);
+        reachability.on_error(now, LocalId(1), remote, ProblemKind::Forbidden);
+        now += 2 * SILENCE;
+        reachability.on_send(now, LocalId(1), remote);
+        reachability.on_sent(LocalId(1), remote);
+        assert!(reachability.news(now, &places, &other).is_empty());
+        now += SILENCE;
+        reachability.on_send(now, LocalId(1), remote);
+        let told = reachability.news(now, &places, &other);
+        assert_eq!(told[0].kind, ProblemKind::Silent);
     }
 
     #[test]
