@@ -52,9 +52,14 @@ impl<'a> PathNews<'a> {
         let connection = self.connection;
         let mut events = connection.events();
         let mut lost = Lost::default();
+        let mut stalls = Stalls::default();
         loop {
             let event = tokio::select! {
                 event = events.recv() => event,
+                event = stalls.settled() => {
+                    self.report(&event);
+                    continue;
+                }
                 () = lost.settle() => {
                     let words = lost.settled(&working(connection));
                     words.iter().for_each(|words| self.screen.say(words));
@@ -64,8 +69,9 @@ impl<'a> PathNews<'a> {
             let Some(event) = event else {
                 return std::future::pending().await;
             };
-            self.reporter
-                .report(|transfer| Report::of_path(transfer, &event));
+            if stalls.take(&event) {
+                self.report(&event);
+            }
             match lost.take(&event, || working(connection)) {
                 Some(words) if words.is_empty() => {}
                 Some(words) => self.screen.say(&words),
@@ -75,6 +81,12 @@ impl<'a> PathNews<'a> {
                 },
             }
         }
+    }
+
+    /// Tells programs.
+    fn report(&self, event: &Event) {
+        self.reporter
+            .report(|transfer| Report::of_path(transfer, event));
     }
 
     /// An interface that carries nothing is worth a line, unless it is a tunnel that the user
@@ -129,6 +141,43 @@ fn working(connection: &Connection) -> Working {
         .filter(|path| path.state.works())
         .map(|path| (path.id, ((path.name, path.remote), path.bytes_received)))
         .collect()
+}
+
+/// Paths that have stalled for a moment: programs are told so if it lasts. Of a path that loses
+/// much, they would hear nothing else.
+#[derive(Debug, Default)]
+struct Stalls(Vec<(Instant, PathId, Event)>);
+
+impl Stalls {
+    /// Takes an event. Whether to tell it at once.
+    fn take(&mut self, event: &Event) -> bool {
+        let Event::Path(PathEvent::Down { path, .. } | PathEvent::Up { path, .. }) = event else {
+            return true;
+        };
+        let before = self.0.len();
+        self.0.retain(|(_, stalled, _)| stalled != path);
+        let untold = self.0.len() < before;
+        match event {
+            Event::Path(PathEvent::Down {
+                reason: PathDownReason::Stalled,
+                ..
+            }) => {
+                self.0.push((Instant::now(), *path, event.clone()));
+                false
+            }
+            Event::Path(PathEvent::Up { .. }) => !untold,
+            _ => true,
+        }
+    }
+
+    /// Waits for the next stall that lasts.
+    async fn settled(&mut self) -> Event {
+        let Some((since, ..)) = self.0.first() else {
+            return std::future::pending().await;
+        };
+        tokio::time::sleep_until(*since + SETTLE).await;
+        self.0.remove(0).2
+    }
 }
 
 /// What is down: the user is told so if it lasts, and then also when it works again.
@@ -356,6 +405,28 @@ mod tests {
         }
         let picked = lost.take(&down(PathDownReason::Reselected), before);
         assert_eq!(picked, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn programs_hear_of_stalls_that_last() {
+        let mut stalls = Stalls::default();
+        assert!(stalls.take(&up()), "it is there");
+        // For a moment.
+        assert!(!stalls.take(&down(PathDownReason::Stalled)));
+        assert!(!stalls.take(&up()));
+        let silent = tokio::time::timeout(2 * SETTLE, stalls.settled()).await;
+        assert!(silent.is_err());
+        // For longer.
+        assert!(!stalls.take(&down(PathDownReason::Stalled)));
+        let began = Instant::now();
+        assert_eq!(stalls.settled().await, down(PathDownReason::Stalled));
+        assert_eq!(began.elapsed(), SETTLE);
+        assert!(stalls.take(&up()));
+        // One that is given up is told once.
+        assert!(!stalls.take(&down(PathDownReason::Stalled)));
+        assert!(stalls.take(&down(PathDownReason::TimedOut)));
+        let silent = tokio::time::timeout(2 * SETTLE, stalls.settled()).await;
+        assert!(silent.is_err());
     }
 
     #[tokio::test(start_paused = true)]
