@@ -60,6 +60,19 @@ fn kept() -> usize {
     maps.count() + programs.count()
 }
 
+/// The same, once what earlier tests have left to the kernel is gone.
+fn settled() -> usize {
+    let mut last = (kept(), Instant::now());
+    while last.1.elapsed() < Duration::from_secs(1) {
+        thread::sleep(Duration::from_millis(10));
+        let now = kept();
+        if now != last.0 {
+            last = (now, Instant::now());
+        }
+    }
+    last.0
+}
+
 /// The kernel removes what nobody refers to a moment later.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin = Instant::now();
@@ -115,7 +128,7 @@ fn listener(mptcp: bool, control: &str) -> TcpListener {
 #[test]
 fn every_law_loads_and_goes() {
     let Some(_alone) = kernel() else { return };
-    let before = kept();
+    let before = settled();
     for law in [
         "lia",
         "olia",
@@ -175,7 +188,7 @@ fn names_that_exist_or_that_are_not_there_are_said() {
 #[test]
 fn sockets_keep_what_is_unloaded_until_they_close() {
     let Some(_alone) = kernel() else { return };
-    let before = kept();
+    let before = settled();
     run(&["load", "balia", "--as", "mwtest"], true);
     let held = socket(true, "mwtest");
     let said = run(&["unload", "mwtest"], true);
@@ -188,7 +201,7 @@ fn sockets_keep_what_is_unloaded_until_they_close() {
 #[test]
 fn a_load_that_is_killed_has_happened_or_has_not() {
     let Some(_alone) = kernel() else { return };
-    let before = kept();
+    let before = settled();
     let begin = Instant::now();
     run(&["load", "olia", "--as", "mwtest"], true);
     let whole = begin.elapsed();
@@ -215,9 +228,9 @@ fn a_load_that_is_killed_has_happened_or_has_not() {
 #[test]
 fn a_thousand_connections_leave_nothing() {
     let Some(_alone) = kernel() else { return };
-    let before = kept();
+    let before = settled();
     run(&["load", "olia", "--as", "mwtest"], true);
-    let loaded = kept();
+    let loaded = settled();
     let listener = listener(true, "mwtest");
     for _ in 0..1000 {
         exchange(true, "mwtest", &listener, 20_000);
