@@ -93,16 +93,10 @@ impl<'a> PathNews<'a> {
     /// hasn't named: many of these lead elsewhere.
     fn explain(&mut self, problem: &PathProblem) {
         self.explained.insert(problem.name.clone());
-        // There is a connection, so a listener, if that is the other side, has listened.
-        if problem.kind == ProblemKind::Refused {
-            let (name, remote) = (&problem.name, problem.remote);
-            return self.screen.say(&format!(
-                "{name} is unused: the other side isn't at {remote} any more"
-            ));
-        }
+        let words = explanation(problem);
         match self.named || !problem.tunnel {
-            true => self.screen.say(&problem.to_string()),
-            false => info!("{problem}"),
+            true => self.screen.say(&words),
+            false => info!("{words}"),
         }
     }
 
@@ -129,6 +123,18 @@ impl<'a> PathNews<'a> {
                 self.explain(&problem);
             }
         }
+    }
+}
+
+/// Why a path of a connection doesn't work. The other side has been there, so whoever reads this
+/// needn't start a listener: it may be the listener.
+fn explanation(problem: &PathProblem) -> String {
+    let (name, remote) = (&problem.name, problem.remote);
+    match problem.kind {
+        ProblemKind::Refused => {
+            format!("{name} is unused: the other side isn't at {remote} any more")
+        }
+        _ => problem.to_string(),
     }
 }
 
@@ -449,6 +455,22 @@ mod tests {
         assert_eq!(lost.take(&up(), Working::new), None);
         tokio::time::sleep(2 * SETTLE).await;
         assert_eq!(lost.settled(&Working::new()), [""; 0]);
+    }
+
+    #[test]
+    fn a_listener_is_not_told_to_start_the_listener() {
+        let problem = |kind| PathProblem {
+            name: "eth0".to_owned(),
+            local: "192.0.2.7".parse().unwrap(),
+            remote: "192.0.2.1:443".parse().unwrap(),
+            kind,
+            tunnel: false,
+        };
+        let refused = explanation(&problem(ProblemKind::Refused));
+        let gone = "eth0 is unused: the other side isn't at 192.0.2.1:443 any more";
+        assert_eq!(refused, gone);
+        let other = problem(ProblemKind::NoRoute);
+        assert_eq!(explanation(&other), other.to_string());
     }
 
     /// Datagrams get through again, so the TCP connection in their place isn't needed.

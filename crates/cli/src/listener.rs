@@ -259,7 +259,7 @@ impl Listener<'_> {
         tokio::select! {
             first = arrival => {
                 self.begun.set(true);
-                first.map_err(|error| self.of_guest(error))
+                first.map_err(|error| self.of_guest(error, again))
             }
             () = self.stop.requested() => Err(match again {
                 true => Interrupted.into(),
@@ -270,12 +270,9 @@ impl Listener<'_> {
     }
 
     /// Somebody has used the code, so it isn't that nobody came.
-    fn of_guest(&self, error: anyhow::Error) -> anyhow::Error {
+    fn of_guest(&self, error: anyhow::Error, again: bool) -> anyhow::Error {
         match error.downcast() {
-            Ok(Expired { life }) if self.code => {
-                let again = false;
-                NeverCame { limit: life, again }.into()
-            }
+            Ok(Expired { life: limit }) if self.code => NeverCame { limit, again }.into(),
             Ok(expired) => expired.into(),
             Err(other) => other,
         }
@@ -325,7 +322,7 @@ impl Listener<'_> {
                 return if came {
                     Ok(Served::Expired)
                 } else {
-                    Err(self.of_guest(error))
+                    Err(self.of_guest(error, false))
                 };
             }
         }

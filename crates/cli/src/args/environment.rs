@@ -60,8 +60,8 @@ pub(super) fn named(mut error: Error, line: &[OsString]) -> Error {
         let Some(ContextValue::String(option)) = error.get(kind) else {
             continue;
         };
-        let long = option.trim_start_matches('-').split([' ', '=', '[']);
-        let long = long.take(1).collect::<String>();
+        let mut parts = option.trim_start_matches('-').split([' ', '=', '[']);
+        let long = parts.next().unwrap_or_default().to_owned();
         let written = |word: &str| {
             let word = word.strip_prefix("--").unwrap_or_default();
             word == long

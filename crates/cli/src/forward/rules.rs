@@ -124,9 +124,7 @@ impl Rules {
     pub(super) fn may_listen(&self, at: &Target) -> bool {
         self.listen.iter().any(|rule| rule.allows(at))
     }
-}
 
-impl Rules {
     /// What `who` can do by them.
     pub(super) fn words(&self, who: &str) -> String {
         let list = |rules: &mut dyn Iterator<Item = String>| rules.collect::<Vec<_>>().join(", ");

@@ -249,6 +249,25 @@ async fn closing_an_endpoint_says_goodbye_to_everyone() {
 }
 
 #[tokio::test]
+async fn who_waits_for_a_listener_that_ends_reads_why() {
+    let listener = endpoint(&LO, config()).await;
+    let connector = endpoint(&LO, config()).await;
+    let ticket = listener.listen().unwrap();
+    // Nobody accepts it, but its session acknowledges what comes.
+    let connected = connector.connect(&ticket).await.unwrap();
+    let (mut send, _receive) = connected.open_bi().await.unwrap();
+    send.write_all(b"x").await.unwrap();
+    send.shutdown().await.unwrap();
+    listener.close().await;
+    let closed = timeout(Duration::from_secs(10), connected.closed()).await;
+    let expected = CloseReason::Peer {
+        code: 0x100,
+        reason: "the receiver takes no more connections".into(),
+    };
+    assert_eq!(closed.expect("it is told"), expected);
+}
+
+#[tokio::test]
 async fn a_listener_whose_last_handle_is_gone_turns_newcomers_away() {
     let listener = endpoint(&LO, config()).await;
     let connector = endpoint(&LO, config()).await;
