@@ -267,7 +267,7 @@ impl Exchange<'_> {
         }
         let stays = |error| !(self.setup.goes_on && is_the_networks(error));
         if result.as_ref().is_err_and(stays) && resumes && progress.bytes_done() > 0 {
-            screen.say("Run the same commands again to resume this transfer.");
+            screen.say("The same commands resume this transfer.");
         }
         Ok(Summary::new(result?, progress.bytes_done(), &stats))
     }

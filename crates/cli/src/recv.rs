@@ -76,12 +76,17 @@ async fn recv(
         }
         relays.check_access()?;
     }
-    prepare(&dir)?;
+    let made = prepare(&dir)?;
     // Standard input that stands for the caller's life has no answers.
     let ask = screen.can_ask() && !args.while_stdin;
     let stop = Stop::listen(args.while_stdin);
     let endpoint = options::bind(&args.network).await?;
-    let ticket = relays.open(source, args.code.code, &stop).await?;
+    let opened = relays.open(source, args.code.code, &stop).await;
+    let ticket = opened.inspect_err(|_| {
+        if made {
+            fs::remove_dir(&dir).ok();
+        }
+    })?;
     let options = (&args.network, &args.quota, &args.retry);
     let mut setup = Setup::new(screen, stop, &endpoint, options, reports);
     setup.goes_on |= ticket.is_none() && !args.once;
@@ -107,7 +112,8 @@ async fn recv(
 
 /// `[TICKET] [DIR]`; the ticket may come from `--from` or `MANYWAY_TICKET` instead.
 fn source_and_dir(args: &RecvArgs) -> anyhow::Result<(Option<Invitation>, PathBuf)> {
-    let mut what: &[OsString] = &args.what;
+    let what = with_whole_code(&args.what);
+    let mut what: &[OsString] = &what;
     let mut source = args.from.clone();
     let mut may_be_dir = false;
     if let Some(first) = what.first().filter(|first| ticket::is_invitation(first)) {
@@ -134,8 +140,24 @@ fn source_and_dir(args: &RecvArgs) -> anyhow::Result<(Option<Invitation>, PathBu
     Ok((source, dir))
 }
 
-/// Creates the directory if its parent exists: a longer missing path is likely a mistake.
-fn prepare(dir: &Path) -> anyhow::Result<()> {
+/// The arguments with a code as one of them, if spaces part its words.
+fn with_whole_code(what: &[OsString]) -> Vec<OsString> {
+    let parts = what.get(..4).and_then(|parts| {
+        let parts: Option<Vec<_>> = parts.iter().map(|part| part.to_str()).collect();
+        Some(parts?.join("-"))
+    });
+    match parts.filter(|code| Code::is_meant(code)) {
+        Some(code) => [code.into()]
+            .into_iter()
+            .chain(what[4..].to_vec())
+            .collect(),
+        None => what.to_vec(),
+    }
+}
+
+/// Creates the directory if its parent exists: a longer missing path is likely a mistake. Returns
+/// whether there was none.
+fn prepare(dir: &Path) -> anyhow::Result<bool> {
     let shown = dir.display();
     if dir.as_os_str().is_empty() {
         return Err(usage(
@@ -148,9 +170,9 @@ fn prepare(dir: &Path) -> anyhow::Result<()> {
             let above = dir.parent().filter(|above| !above.as_os_str().is_empty());
             let above = fs::File::open(above.unwrap_or(Path::new(".")));
             above.and_then(|above| above.sync_all()).ok();
-            Ok(())
+            Ok(true)
         }
-        Err(_) if dir.is_dir() => Ok(()),
+        Err(_) if dir.is_dir() => Ok(false),
         Err(error) => Err(match error.kind() {
             io::ErrorKind::AlreadyExists => {
                 usage(format!("can't receive into {shown}: it is not a directory"))
@@ -270,5 +292,26 @@ impl Receiver {
             summary.skipped = Skipped::default();
         }
         Ok(summary)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spaces_may_part_the_words_of_a_code() {
+        let whole = |words: &str| -> Vec<OsString> {
+            let words: Vec<_> = words.split(' ').map(OsString::from).collect();
+            with_whole_code(&words)
+        };
+        assert_eq!(whole("7 guitar saddle orbit"), ["7-guitar-saddle-orbit"]);
+        assert_eq!(
+            whole("7 guitar saddle orbit in"),
+            ["7-guitar-saddle-orbit", "in"]
+        );
+        for other in ["7-guitar-saddle-orbit in", "a b c d", "mw1x in"] {
+            assert_eq!(whole(other).join(" ".as_ref()), *other);
+        }
     }
 }

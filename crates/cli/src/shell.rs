@@ -57,6 +57,18 @@ mod tests {
     }
 
     #[test]
+    fn only_options_of_files_complete_their_names() {
+        let script = script(Shell::Bash);
+        let recv = script.split("manyway__subcmd__recv)").last().unwrap();
+        let after = |option: &str| {
+            let (_, rest) = recv.split_once(&format!("{option})")).unwrap();
+            rest.split(";;").next().unwrap().to_owned()
+        };
+        assert!(after("--identity").contains("compgen -f"));
+        assert!(!after("--cc").contains("compgen -f"), "{}", after("--cc"));
+    }
+
+    #[test]
     fn there_is_a_page_for_each_command() {
         let dir = tempfile::tempdir().unwrap();
         clap_mangen::generate_to(Cli::definition(), dir.path()).unwrap();

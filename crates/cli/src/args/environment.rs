@@ -88,7 +88,13 @@ fn with_variable(option: Arg, variable: String) -> Arg {
         None => format!("[env: {variable}]"),
     };
     // In the long help alone: the short one has a line for each option.
-    let option = option.long_help(told).env(variable);
+    let option = option.long_help(told);
+    // Service files set variables to nothing where there is nothing to set.
+    let is_empty = std::env::var_os(&variable).is_some_and(|value| value.is_empty());
+    if is_empty && option.get_action().takes_values() {
+        return option;
+    }
+    let option = option.env(variable);
     let option = option.hide_env_values(true).hide_env(true);
     match option.get_action() {
         ArgAction::SetTrue => option.value_parser(FalseyValueParser::new()),

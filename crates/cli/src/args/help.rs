@@ -1,7 +1,8 @@
 //! Two kinds of help: `--help` fits two screens; `manyway help COMMAND` and the man pages have all
 //! options, with everything about them.
 
-use clap::{Arg, ArgAction, Command};
+use clap::builder::StyledStr;
+use clap::{Arg, ArgAction, Command, ValueHint};
 
 /// Options that most people never need, or that go with another one: `--help` leaves them out.
 const RARE: [&str; 30] = [
@@ -63,5 +64,33 @@ pub(super) fn with_help(command: Command) -> Command {
                 option.hide_short_help(hides)
             }),
     };
-    command.mut_subcommands(with_help)
+    let command = match command.get_name() {
+        "recv" => command.mut_args(for_receiver),
+        _ => command,
+    };
+    command.mut_args(with_hint).mut_subcommands(with_help)
+}
+
+/// What only senders need to know of an option that both sides have isn't in the receiver's help.
+fn for_receiver(option: Arg) -> Arg {
+    let of_receiver = |help: &StyledStr| {
+        let help = help.to_string();
+        help.replace("; when sending, only with HOST:DIR", "")
+    };
+    let short = option.get_help().map(of_receiver);
+    let long = option.get_long_help().map(of_receiver);
+    let option = option.help(short.unwrap_or_default());
+    option.long_help(long.unwrap_or_default())
+}
+
+/// Tells shells which values are names of files: their completions take all others for these.
+fn with_hint(argument: Arg) -> Arg {
+    let names = argument.get_value_names().unwrap_or_default();
+    let hint = match names.last().map(|name| name.as_str()) {
+        Some("DIR") => ValueHint::DirPath,
+        Some("FILE") => ValueHint::FilePath,
+        _ if argument.is_positional() || !argument.get_action().takes_values() => return argument,
+        _ => ValueHint::Other,
+    };
+    argument.value_hint(hint)
 }

@@ -146,6 +146,11 @@ pub(super) fn expand(command: &Command, line: Vec<OsString>) -> Result<Expanded,
                     .to_owned(),
             ));
         }
+        if let Some(name) = off.first() {
+            return Err(unread(format!(
+                "`--no-{name}` turns off a flag of a profile, and you have named none: leave it out"
+            )));
+        }
         if let Ok(file) = file(named) {
             check_unused(&lenient, &file).map_err(unread)?;
         }

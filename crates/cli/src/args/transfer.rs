@@ -119,7 +119,7 @@ pub(crate) struct RecvArgs {
     /// DIR defaults to the current directory. manyway creates it if its parent directory exists.
     /// `-` writes what `manyway send -` sends to standard output. Write a directory whose name
     /// begins with mw1 or @, or looks like a code, as ./mw1…
-    #[arg(value_names = ["TICKET", "DIR"], num_args = 0..=2)]
+    #[arg(value_names = ["TICKET", "DIR"], num_args = 0..=5)]
     pub(crate) what: Vec<OsString>,
 
     /// Ticket or code of the sender, @FILE, or the name of a peer, as an option

@@ -36,6 +36,7 @@ use crate::close::ClosedByPeer;
 use crate::diagnosis::{Diagnosis, NoAnswer};
 use crate::exit::{Interrupted, Stop, usage};
 use crate::screen::Screen;
+use crate::text::Line;
 use crate::ticket::Invitation;
 
 /// What a listener reads that accepts TCP only.
@@ -381,6 +382,7 @@ impl RelaySources {
         let (connection, registry) = tokio::select! {
             dialled = dialled => dialled,
             () = stop.requested() => Err(Interrupted.into()),
+            never = show_waiting(&self.screen) => match never {},
         }?;
         // The connection may have come up through a relay: try the peer's own addresses as well.
         let found = connection.clone();
@@ -422,6 +424,17 @@ fn diagnosed(error: ConnectError) -> anyhow::Error {
 
 fn rng() -> anyhow::Result<ChaCha20Rng> {
     ChaCha20Rng::try_from_rng(&mut SysRng).context("the system provides no random numbers")
+}
+
+/// Says on a terminal that nobody has answered yet, if that takes longer than usual.
+async fn show_waiting(screen: &Screen) -> Infallible {
+    const USUAL: Duration = Duration::from_secs(1);
+    sleep(USUAL).await;
+    let block = screen.block();
+    if screen.redraws() && !screen.is_quiet() {
+        block.show(vec![Line::from("connecting: no answer yet")]);
+    }
+    std::future::pending().await
 }
 
 /// The peer's addresses from a rendezvous. Never resolves if there are none.

@@ -220,7 +220,11 @@ impl Paint {
         let label = self.width.saturating_sub(GROUP + LOSS);
         let graph = self.width.saturating_sub(GROUP + 1 + RATE + TIME);
         let (arrow, faster) = faster(lane.sent, lane.received);
-        let rate = right(&format!("{arrow}{}", rate(faster)), RATE + 1);
+        let (graph, rate) = match graph < GRAPH && moment.state != "active" {
+            // Why there is no rate says more than a rate of 0.
+            true => (graph + RATE + 1, String::new()),
+            false => (graph, right(&format!("{arrow}{}", rate(faster)), RATE + 1)),
+        };
         [
             Line::from(vec![
                 self.letter(group),
@@ -278,13 +282,14 @@ impl Paint {
     }
 
     fn foot(&self, first: usize, shown: usize, all: usize) -> Line<'static> {
-        let mut text = match shown < all {
-            true => format!(
+        let mut text = match shown {
+            0 if all > 0 => "no room  q quits".to_owned(),
+            _ if shown < all => format!(
                 "{}-{} of {all}  ↑↓ scroll  q quits",
                 first + 1,
                 first + shown
             ),
-            false => "q quits".to_owned(),
+            _ => "q quits".to_owned(),
         };
         if self.width >= NARROW && all > 0 {
             text += "  paths with the same letter are treated as sharing a bottleneck";
@@ -504,6 +509,15 @@ mod tests {
         let places = steps.map(|(rows, pages)| shown(rows, pages));
         let expected = ["1-3", "2-4", "1-3", "4-6", "7-9", "4-6", "1-3"];
         assert_eq!(places, expected.map(|place| format!("{place} of 9")));
+    }
+
+    #[test]
+    fn little_room_keeps_what_matters() {
+        let board = board();
+        let text = |size| drawn(&mut View::new(false), &board, size).to_string();
+        let narrow = text((20, 14));
+        assert!(narrow.contains("stalled"), "{narrow}");
+        assert!(text((80, 1)).contains("no room"), "{}", text((80, 1)));
     }
 
     #[test]

@@ -114,6 +114,23 @@ fn errors_name_the_variable_that_a_value_is_from() {
     assert!(twice.contains("MANYWAY_RENAME"), "{twice}");
 }
 
+#[test]
+fn an_empty_variable_sets_nothing() {
+    let place = Place::new();
+    let mut command = place.manyway(&["recv", "no/such/in"]);
+    for variable in [
+        "MANYWAY_TICKET",
+        "MANYWAY_CC",
+        "MANYWAY_PATH",
+        "MANYWAY_PORT",
+    ] {
+        command.env(variable, "");
+    }
+    let ended = Running(command.spawn().unwrap()).finish();
+    let wrong = "can't receive into no/such/in: create its parent directory first";
+    assert!(ended.stderr.contains(wrong), "{ended:?}");
+}
+
 /// Where 0 turns something off, it needs no unit.
 #[test]
 fn never_is_written_as_0() {
@@ -243,7 +260,7 @@ fn an_interrupted_transfer_goes_on_where_it_was() {
         victim.signal(signal);
         if signal == "INT" {
             for ended in [sender.finish(), receiver.finish()] {
-                let hint = "Run the same commands again";
+                let hint = "The same commands resume";
                 assert!(ended.code == 5 && ended.stderr.contains(hint), "{ended:?}");
             }
         } else {

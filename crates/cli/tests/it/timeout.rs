@@ -36,7 +36,7 @@ fn a_transfer_that_stands_still_ends_and_says_what_it_waited_for() {
     for words in ["no progress for 1.5 s (`--timeout`)", "more of file, with"] {
         assert!(message.contains(words), "{message}");
     }
-    assert!(sent.stderr.contains("Run the same commands again"));
+    assert!(sent.stderr.contains("The same commands resume"));
     // The receiver is told why.
     let received = receiver.finish();
     let json: Value = received.json();

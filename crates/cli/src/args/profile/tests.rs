@@ -116,6 +116,13 @@ fn switches_can_be_turned_off() {
 }
 
 #[test]
+fn switches_are_turned_off_in_a_profile_alone() {
+    let line = ["manyway", "recv", "--no-overwrite"].map(Into::into).into();
+    let wrong = expand(&Cli::definition(), line).unwrap_err().message;
+    assert!(wrong.contains("and you have named none"), "{wrong}");
+}
+
+#[test]
 fn arguments_are_those_of_their_command() {
     let text = "send = ['/srv', 'host:in']\nrecv = '/in'\ncc = 'lia'";
     assert_eq!(

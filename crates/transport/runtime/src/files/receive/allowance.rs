@@ -1,6 +1,7 @@
 //! How much senders may fill.
 
 use manyway_transfer::{Failure, FailureCode};
+use manyway_units::ByteSize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -33,9 +34,10 @@ impl Allowance {
         }
         let reason = "that is more than the receiver accepts (its `--max-total`)";
         let here = format_args!(
-            "{} bytes of content and a list of {list} bytes are announced so far, and {left} bytes \
-             may still come",
-            announced
+            "{} of content and a list of {} are announced so far, and {} may still come",
+            ByteSize::new(announced).decimal(),
+            ByteSize::new(list).decimal(),
+            ByteSize::new(left).decimal()
         );
         Err(Failure::new(FailureCode::Refused, reason).only_here(here))
     }

@@ -2,6 +2,7 @@
 
 use super::tree::Dir;
 use manyway_transfer::{Failure, FailureCode};
+use manyway_units::ByteSize;
 use nix::sys::statvfs::fstatvfs;
 use std::sync::Arc;
 
@@ -70,8 +71,10 @@ impl Space {
         let reason = "there isn't enough room on the receiver's disk; make room there, or receive \
                       into a directory on another disk";
         let here = format_args!(
-            "{} bytes are free, {} are still to be received, and {} must stay free",
-            room.free, bytes, room.reserve
+            "{} are free, {} are still to be received, and {} must stay free",
+            ByteSize::new(room.free).decimal(),
+            ByteSize::new(bytes).decimal(),
+            ByteSize::new(room.reserve).decimal()
         );
         Err(Failure::new(FailureCode::DiskFull, reason).only_here(here))
     }

@@ -351,7 +351,8 @@ fn source(given: &Path) -> Result<Source, Failure> {
     let (path, metadata) = find(given)?;
     let shown = given.display().to_string();
     if !metadata.is_file() && !metadata.is_dir() {
-        let reason = "cannot be sent: it is neither a file nor a directory";
+        let reason = "cannot be sent: it is neither a file nor a directory (`send -` sends what a \
+                      program writes)";
         return Err(Failure::new(FailureCode::Read, reason).of(&shown));
     }
     let Some(name) = given.file_name().or_else(|| path.file_name()) else {
