@@ -183,10 +183,13 @@ impl Listener<'_> {
             tasks.spawn(watch);
             let offered = relays.offer_code(&ticket, self.stop).await?;
             self.show(&offered);
-            tokio::select! {
-                used = offered.used(self.stop) => used?,
-                expired = self.door.expired() => return Err(expired.into()),
-            }
+            let over = async {
+                tokio::select! {
+                    () = self.stop.requested() => anyhow::Error::from(NobodyCame),
+                    expired = self.door.expired() => expired.into(),
+                }
+            };
+            offered.used(over).await?;
             return Ok(tasks);
         }
         ticket::publish(self.screen, &ticket, self.ticket, |ticket| {

@@ -8,7 +8,7 @@ use manyway_registry::client::{Hosted, redeem};
 use manyway_registry::{Code, RegistryUrl, Role};
 
 use super::{RelaySources, rng};
-use crate::exit::{Interrupted, NobodyCame, Stop, usage};
+use crate::exit::{Interrupted, Stop, usage};
 use crate::state::token;
 
 /// A code that waits for somebody to use it.
@@ -31,11 +31,14 @@ impl OfferedCode {
     /// Waits until somebody has used it and got the ticket.
     ///
     /// # Errors
-    /// It is over: wrong words, nobody came, the registry is away.
-    pub(crate) async fn used(self, stop: &Stop) -> anyhow::Result<()> {
-        tokio::select! {
-            served = self.hosted.serve() => Ok(served?),
-            () = stop.requested() => Err(NobodyCame.into()),
+    /// It is over: wrong words, nobody came, the registry is away; or `over` came before.
+    pub(crate) async fn used(
+        self,
+        over: impl Future<Output = anyhow::Error>,
+    ) -> anyhow::Result<()> {
+        match self.hosted.serve(over).await? {
+            None => Ok(()),
+            Some(over) => Err(over),
         }
     }
 }

@@ -295,8 +295,8 @@ impl Mailboxes {
         }
     }
 
-    /// As the host: leaves the parcel for the guest that has answered. Without one, the words were
-    /// wrong, and the code is no longer valid.
+    /// As the host: leaves the parcel for the guest that has answered. Without one, the code is no
+    /// longer valid: the guest's words were wrong, or the host leaves before a guest has answered.
     pub(crate) fn reply(
         &mut self,
         now: Duration,
@@ -321,10 +321,23 @@ impl Mailboxes {
                 };
                 Ok(())
             }
+            (State::Open { .. } | State::Taken { .. }, None) => {
+                mailbox.state = State::Ended {
+                    how: Problem::CodeGone,
+                    since: now,
+                };
+                Ok(())
+            }
             // It was said before.
             (State::Replied { .. }, Some(_)) => Ok(()),
             (State::Ended { how, .. }, Some(_)) if *how == Problem::CodeUsed => Ok(()),
-            (State::Ended { how, .. }, None) if *how == Problem::CodeWrong => Ok(()),
+            (
+                State::Ended {
+                    how: Problem::CodeWrong | Problem::CodeGone,
+                    ..
+                },
+                None,
+            ) => Ok(()),
             (State::Ended { how, .. }, _) => Err(how.clone()),
             _ => Err(Problem::CodeGone),
         }
@@ -475,6 +488,12 @@ mod tests {
         boxes.take(HOST_LIFE - TICK, n, &GUEST).unwrap();
         let (mut boxes, n) = opened();
         assert_eq!(boxes.take(HOST_LIFE, n, &GUEST), Err(Problem::CodeGone));
+        // A host that says so.
+        let (mut boxes, n) = opened();
+        for _ in 0..2 {
+            assert_eq!(boxes.reply(at(1), n, &HOST, None), Ok(()));
+            assert_eq!(boxes.take(at(1), n, &GUEST), Err(Problem::CodeGone));
+        }
         // A guest that doesn't go on.
         let (mut boxes, n) = opened();
         boxes.take(at(1), n, &GUEST).unwrap();

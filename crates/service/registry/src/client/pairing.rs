@@ -5,7 +5,7 @@ use std::time::Duration;
 use hyper::Method;
 use manyway_wire::Ticket;
 use rand::CryptoRng;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use zeroize::Zeroizing;
 
 use super::{Client, ClientError, Registries, WAIT, post};
@@ -164,12 +164,21 @@ impl Hosted {
     }
 
     /// Waits for a guest and passes the parcel on to it if it has the right words. A code allows
-    /// one try.
+    /// one try. If `over` comes before a guest, the code is withdrawn, and that is the result.
     ///
     /// # Errors
     /// [`PairingError`]: the code is over.
-    pub async fn serve(mut self) -> Result<(), PairingError> {
-        let answer = self.answer().await?;
+    pub async fn serve<T>(
+        mut self,
+        over: impl Future<Output = T>,
+    ) -> Result<Option<T>, PairingError> {
+        let answer = tokio::select! {
+            answer = self.answer() => answer?,
+            over = over => {
+                self.withdraw().await;
+                return Ok(Some(over));
+            }
+        };
         let sealed = self.host.seal(self.number, &answer, &self.content);
         let reply = SendParcel {
             owner: self.owner,
@@ -178,18 +187,25 @@ impl Hosted {
         let path = format!("/v1/mailboxes/{}/parcel", self.number);
         let told: Result<(), _> = ask_long(&mut self.registries, &path, &reply, AWAY).await;
         match sealed {
-            Ok(_) => told.map_err(at_host),
+            Ok(_) => told.map(|()| None).map_err(at_host),
             // Whether the guest was told or not.
             Err(_) => Err(PairingError::WrongWords),
         }
     }
 
+    /// Says that nobody waits any more, if the registry hears it at once: it will see it by itself.
+    async fn withdraw(mut self) {
+        let path = format!("/v1/mailboxes/{}/parcel", self.number);
+        let nothing = SendParcel {
+            owner: self.owner,
+            parcel: None,
+        };
+        let told = ask_long::<()>(&mut self.registries, &path, &nothing, Duration::ZERO);
+        timeout(PAUSE, told).await.ok();
+    }
+
     /// A guest's answer, for as long as the code is valid: the registry's clock isn't trusted.
     async fn answer(&mut self) -> Result<Vec<u8>, PairingError> {
-        let watch = WatchMailbox {
-            owner: self.owner.clone(),
-            wait_s: MAX_WAIT_S,
-        };
         let path = format!("/v1/mailboxes/{}/host", self.number);
         loop {
             let asked = Instant::now();
@@ -197,6 +213,13 @@ impl Hosted {
             if asked > self.since + self.life + AWAY {
                 return Err(PairingError::Expired);
             }
+            // The registry says that a code has expired at the request's end, and not before.
+            let left = (self.since + self.life).saturating_duration_since(asked);
+            let left = u32::try_from(left.as_secs() + 1).unwrap_or(u32::MAX);
+            let watch = WatchMailbox {
+                owner: self.owner.clone(),
+                wait_s: left.min(MAX_WAIT_S),
+            };
             let heard = ask_long(&mut self.registries, &path, &watch, AWAY).await;
             let heard: Answer = heard.map_err(at_host)?;
             match heard.answer {

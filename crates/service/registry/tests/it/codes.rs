@@ -1,5 +1,6 @@
 //! One-time codes at a registry on loopback, honest or not.
 
+use std::future::{pending, ready};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -65,7 +66,7 @@ async fn a_guest_gets_the_ticket_and_access_once() {
     assert_eq!(hosted.life(), Duration::from_secs(3600));
     let code = hosted.code().to_string();
     assert!(!format!("{hosted:?}").contains(code.rsplit('-').next().unwrap()));
-    let serving = tokio::spawn(hosted.serve());
+    let serving = tokio::spawn(hosted.serve(pending::<()>()));
     let got = guest(&registry.url, &code, 1).await.unwrap();
     serving.await.unwrap().unwrap();
     assert_eq!(got.without_access(), ticket());
@@ -86,7 +87,7 @@ async fn wrong_words_cost_the_only_try() {
     let registry = Registry::start().await;
     let hosted = host(&registry.url).await.unwrap();
     let code = hosted.code();
-    let serving = tokio::spawn(hosted.serve());
+    let serving = tokio::spawn(hosted.serve(pending::<()>()));
     let guess = guest(&registry.url, &wrong(&code), 1).await;
     assert!(guess.as_ref().is_err_and(PairingError::is_refusal));
     let guess = said(guess);
@@ -95,6 +96,36 @@ async fn wrong_words_cost_the_only_try() {
     assert!(matches!(told, PairingError::WrongWords), "{told}");
     let late = said(guest(&registry.url, &code.to_string(), 2).await);
     assert!(late.contains("words of the code were wrong"), "{late}");
+}
+
+/// Who has made a code and ends says so: a guest needn't wait to learn that the host is silent.
+#[tokio::test]
+async fn a_host_that_leaves_ends_its_code() {
+    let registry = Registry::start().await;
+    let hosted = host(&registry.url).await.unwrap();
+    let code = hosted.code().to_string();
+    let over = hosted.serve(ready("stopped")).await;
+    assert_eq!(over.unwrap(), Some("stopped"));
+    let late = said(guest(&registry.url, &code, 1).await);
+    assert!(late.contains("isn't waiting any more"), "{late}");
+}
+
+#[tokio::test]
+async fn an_expired_code_ends_its_host() {
+    let limits = Limits {
+        code_life: Duration::from_secs(1),
+        ..limits()
+    };
+    let registry = Registry::with(&key(1), limits, Store::Memory).await;
+    let hosted = host(&registry.url).await.unwrap();
+    // A request of the usual length would take 25 s.
+    let served = tokio::time::timeout(Duration::from_secs(15), hosted.serve(pending::<()>()));
+    let served = served
+        .await
+        .unwrap()
+        .map(|_| ())
+        .map_err(|error| error.to_string());
+    assert!(served.is_err_and(|words| words.contains("in time")));
 }
 
 /// The other side of a code waits at the first of the registries, whatever the second says.
@@ -211,7 +242,7 @@ async fn a_registry_that_forges_an_end_gets_and_gives_nothing() {
     let forged = guest(&forger.url, "7-guitar-saddle-orbit", 1).await;
     assert!(matches!(forged, Err(PairingError::Forged)), "{forged:?}");
     let hosted = host(&forger.url).await.unwrap();
-    let served = hosted.serve().await;
+    let served = hosted.serve(pending::<()>()).await;
     assert!(
         matches!(served, Err(PairingError::WrongWords)),
         "{served:?}"
@@ -236,7 +267,7 @@ async fn a_registry_that_has_no_time_is_asked_again() {
     });
     let busy = busy.await;
     let hosted = host(&busy.url).await.unwrap();
-    let served = hosted.serve().await;
+    let served = hosted.serve(pending::<()>()).await;
     assert!(matches!(served, Err(PairingError::Forgotten)), "{served:?}");
     let redeemed = guest(&busy.url, "7-guitar-saddle-orbit", 1).await;
     assert!(
@@ -254,7 +285,7 @@ async fn a_host_whose_mailbox_is_gone_ends() {
     });
     let restarted = restarted.await;
     let hosted = host(&restarted.url).await.unwrap();
-    let served = hosted.serve().await;
+    let served = hosted.serve(pending::<()>()).await;
     assert!(matches!(served, Err(PairingError::Forgotten)), "{served:?}");
 }
 
@@ -269,7 +300,7 @@ async fn ends_dont_ask_without_a_pause() {
     let hasty = hasty.await;
     let hosted = host(&hasty.url).await.unwrap();
     let before = hasty.asked.load(Ordering::Relaxed);
-    let waiting = tokio::time::timeout(Duration::from_secs(3), hosted.serve());
+    let waiting = tokio::time::timeout(Duration::from_secs(3), hosted.serve(pending::<()>()));
     assert!(waiting.await.is_err());
     let asked = hasty.asked.load(Ordering::Relaxed) - before;
     assert!((1..=2).contains(&asked), "{asked}");
