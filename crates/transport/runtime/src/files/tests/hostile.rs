@@ -135,7 +135,7 @@ async fn an_offer_beyond_the_free_space_is_refused_at_once() {
     );
     // How much there is concerns only the receiver.
     let here = error.to_string();
-    let missing = "are free, 1152921504606846976 are still to be received";
+    let missing = "are free, 1.153 EB are still to be received";
     assert!(here.starts_with(&told) && here.contains(missing), "{here}");
 }
 

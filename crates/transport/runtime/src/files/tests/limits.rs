@@ -129,7 +129,10 @@ async fn more_than_the_allowance_is_refused_before_content_flows() {
     let (sent, received) = transfer(&all, to.path(), allowing(&allowance)).await;
     let (sent, received) = (sent.unwrap_err(), received.unwrap_err());
     assert_eq!(received.code(), Some(FailureCode::Refused));
-    assert!(received.to_string().contains("1001 bytes"), "{received}");
+    assert!(
+        received.to_string().contains("1.001 kB of content"),
+        "{received}"
+    );
     let told = sent.to_string();
     assert!(
         told.contains("--max-total") && !told.contains("100"),
