@@ -119,6 +119,7 @@ pub(crate) struct RecvArgs {
     /// DIR defaults to the current directory. manyway creates it if its parent directory exists.
     /// `-` writes what `manyway send -` sends to standard output. Write a directory whose name
     /// begins with mw1 or @, or looks like a code, as ./mw1…
+    // Spaces may part the four words of a code.
     #[arg(value_names = ["TICKET", "DIR"], num_args = 0..=5)]
     pub(crate) what: Vec<OsString>,
 

@@ -69,7 +69,7 @@ impl Place {
 
     /// What the guest says that gives this code, as a sentence.
     fn refused(&self, code: &str) -> (i32, String) {
-        told(self.guest(&["recv", code, "in"]).finish())
+        told(self.guest(&["recv", code, "new"]).finish())
     }
 }
 
@@ -274,6 +274,8 @@ fn a_wrong_word_ends_a_code_and_a_hundred_guesses_get_nothing() {
     let (status, words) = place.refused(&wrong(&code, 0));
     assert_eq!(status, 4);
     insta::assert_snapshot!("wrong_words_at_the_guest", words);
+    // Nothing came for it.
+    assert!(!place.guests.path().join("new").exists());
     let (status, words) = told(sender.finish());
     assert_eq!(status, 4);
     insta::assert_snapshot!("wrong_words_at_the_host", words);
@@ -297,7 +299,6 @@ fn a_wrong_word_ends_a_code_and_a_hundred_guesses_get_nothing() {
             "{error}"
         );
     }
-    assert!(!place.guests.path().join("in/file").exists());
 }
 
 #[test]

@@ -106,7 +106,10 @@ async fn a_host_that_leaves_ends_its_code() {
     let code = hosted.code().to_string();
     let over = hosted.serve(ready("stopped")).await;
     assert_eq!(over.unwrap(), Some("stopped"));
-    let late = said(guest(&registry.url, &code, 1).await);
+    // A guest of a host that is silent waits for most of a minute.
+    let late = guest(&registry.url, &code, 1);
+    let late = tokio::time::timeout(Duration::from_secs(20), late).await;
+    let late = said(late.expect("it is told at once"));
     assert!(late.contains("isn't waiting any more"), "{late}");
 }
 
