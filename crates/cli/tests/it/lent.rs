@@ -80,7 +80,13 @@ fn access_that_is_over_ends_no_transfer() {
     let receiver = Running(receiver.spawn().unwrap());
     let mut ticket: Ticket = transfer.ticket().trim().parse().unwrap();
     let lent = ticket.lent.registry.as_mut().unwrap();
-    lent.credential = format!("A{}", &lent.credential[1..]);
+    // Random text: what replaces its first character has to differ from it.
+    let other = if lent.credential.starts_with('A') {
+        "B"
+    } else {
+        "A"
+    };
+    lent.credential.replace_range(..1, other);
     let ticket = ticket.to_string();
     let line = ["send", "-", "--path", "127.0.0.1", "--to", &ticket];
     let mut sender = manyway(transfer.path(), &line);
