@@ -6,7 +6,7 @@
 /// write here and nothing else most of the time.
 #[derive(Debug, Clone)]
 pub(crate) struct Backlog {
-    /// A power of two of them.
+    /// A power of two of them, or none yet.
     slots: Box<[Slot]>,
     /// Packets ever pushed …
     pushed: u64,
@@ -31,7 +31,7 @@ const FIRST_CAPACITY: usize = 16;
 impl Backlog {
     pub(crate) fn new() -> Self {
         Self {
-            slots: vec![Slot::default(); FIRST_CAPACITY].into(),
+            slots: Box::default(),
             pushed: 0,
             popped: 0,
             bytes_pushed: 0,
@@ -83,6 +83,25 @@ impl Backlog {
             bytes_through: self.bytes_pushed,
         };
         self.pushed += 1;
+    }
+
+    /// Counts a packet that nobody has to remember.
+    #[inline]
+    pub(crate) fn pass(&mut self, bytes: u32) {
+        self.bytes_pushed += u64::from(bytes);
+    }
+
+    /// Remembers the last packets that have been counted only: when they leave, and the bytes of
+    /// each.
+    pub(crate) fn restore(&mut self, departures: impl Iterator<Item = u64>, bytes: u32) {
+        let pushed = std::mem::take(&mut self.bytes_pushed);
+        let (popped, departures) = (self.pushed, departures.collect::<Vec<_>>());
+        self.popped = popped;
+        self.bytes_pushed = pushed - departures.len() as u64 * u64::from(bytes);
+        self.bytes_popped = self.bytes_pushed;
+        for departs in departures {
+            self.push(departs, bytes);
+        }
     }
 
     /// Clears out everything that has left by `now`.
@@ -147,7 +166,8 @@ impl Backlog {
     #[cold]
     #[inline(never)]
     fn grow(&mut self) {
-        let mut slots = vec![Slot::default(); self.slots.len() * 2];
+        let capacity = (self.slots.len() * 2).max(FIRST_CAPACITY);
+        let mut slots = vec![Slot::default(); capacity];
         let mask = slots.len() - 1;
         for number in self.popped..self.pushed {
             slots[number as usize & mask] = self.slot(number);

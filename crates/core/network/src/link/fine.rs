@@ -33,6 +33,16 @@ impl Fine {
         }
     }
 
+    /// This, or `nanos` if that is later.
+    #[inline]
+    pub(crate) const fn at_least(self, nanos: u64) -> Self {
+        if self.nanos >= nanos {
+            self
+        } else {
+            Self::from_nanos(nanos)
+        }
+    }
+
     /// In 2^-31 ns: at most 95 bits.
     #[inline]
     pub(crate) const fn bits(self) -> u128 {

@@ -239,6 +239,7 @@ impl Link {
     /// If the queue isn't DropTail, or the link has a policer or a timetable.
     pub fn with_fluid(mut self, packet_bytes: u32) -> Result<Self, InvalidLink> {
         let fluid = Fluid::new(&self.rest.config, packet_bytes.max(1), self.per_byte)?;
+        self.remember_departures(self.latest_offer);
         self.rest.fluid = Some(Box::new(fluid));
         self.plain = false;
         Ok(self)

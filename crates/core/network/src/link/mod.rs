@@ -14,6 +14,7 @@ mod backlog;
 mod fine;
 mod fluid;
 mod schedule;
+mod uniform;
 mod waiting;
 mod wire;
 
@@ -23,6 +24,7 @@ pub(crate) use fine::{Fine, time_per_byte};
 use fluid::Fluid;
 pub use fluid::FluidStats;
 use schedule::{Schedule, Service};
+use uniform::Uniform;
 use waiting::Waiting;
 use wire::Wire;
 
@@ -46,12 +48,13 @@ pub struct Link {
     delay: u64,
     /// When the last accepted packet has left.
     free_at: Fine,
-    max_packets: u64,
-    max_bytes: u64,
-    backlog: Backlog,
+    uniform: Uniform,
     offered: u64,
     /// In ns.
     sojourn: u128,
+    backlog: Backlog,
+    max_packets: u64,
+    max_bytes: u64,
     /// When the link was last taken down by hand, in ns.
     went_down: Option<u64>,
     rest: Box<Rest>,
@@ -100,6 +103,7 @@ impl Link {
             max_packets,
             max_bytes,
             backlog: Backlog::new(),
+            uniform: Uniform::NONE,
             offered: 0,
             sojourn: 0,
             went_down: None,
@@ -110,26 +114,75 @@ impl Link {
     /// Offers a packet to the queue.
     ///
     /// Offers come in the order of time; an earlier `now` than before is taken for the latest one.
-    #[inline]
+    #[inline(always)]
     pub fn offer(&mut self, now: Time, packet: Packet) -> Verdict {
         let now = now.as_nanos().max(self.latest_offer);
         let bytes = packet.bytes.max(1);
         self.latest_offer = now;
         self.offered += 1;
+        if bytes != self.uniform.bytes || !self.plain {
+            return self.offer_any(now, Packet { bytes, ..packet });
+        }
+        self.offer_uniform(now)
+    }
+
+    /// [`Link::offer`] of a packet that is like those before.
+    #[inline(always)]
+    fn offer_uniform(&mut self, now: u64) -> Verdict {
+        let Uniform {
+            bytes,
+            service,
+            room,
+        } = self.uniform;
+        if self.free_at > Fine::from_nanos(now).plus(room) {
+            return self.rest.dropped(DropReason::QueueFull);
+        }
+        self.free_at = self.free_at.at_least(now).plus(service);
+        let departs = self.free_at.ceil();
+        self.sojourn += u128::from(departs - now);
+        self.backlog.pass(bytes);
+        self.delivered(departs)
+    }
+
+    /// [`Link::offer`] of a packet that isn't like those before, or to a link that isn't plain.
+    #[inline(never)]
+    fn offer_any(&mut self, now: u64, packet: Packet) -> Verdict {
         if !self.plain {
-            return self.offer_with_all(now, Packet { bytes, ..packet });
+            return self.offer_with_all(now, packet);
+        }
+        let bytes = packet.bytes;
+        let limits = (self.max_packets, self.max_bytes);
+        if self.backlog.bytes_pushed() > 0 {
+            self.remember_departures(now);
+        } else if let Some(uniform) = Uniform::new(bytes, self.per_byte, limits) {
+            self.uniform = uniform;
+            return self.offer_uniform(now);
         }
         if self.seems_full(bytes) && !self.make_room(now, bytes) {
             return self.rest.dropped(DropReason::QueueFull);
         }
         let service = service_time(self.per_byte, bytes);
-        self.free_at = self.free_at.max(Fine::from_nanos(now)).plus(service);
+        self.free_at = self.free_at.at_least(now).plus(service);
         let departs = self.free_at.ceil();
         self.enqueue(now, departs, bytes);
+        self.delivered(departs)
+    }
+
+    #[inline(always)]
+    fn delivered(&self, departs: u64) -> Verdict {
         Verdict::Delivered {
             departs: Time::from_nanos(departs),
             arrives: Time::from_nanos(departs.saturating_add(self.delay)),
             marked: false,
+        }
+    }
+
+    /// From now on packets may differ: puts those that wait into the backlog.
+    fn remember_departures(&mut self, now: u64) {
+        let uniform = std::mem::replace(&mut self.uniform, Uniform::NONE);
+        if uniform.bytes > 0 {
+            let departures = uniform.departures(now, self.free_at);
+            self.backlog.restore(departures, uniform.bytes);
         }
     }
 
@@ -169,7 +222,7 @@ impl Link {
         if let Some(bytes) = self.fluid_backlog(now) {
             return bytes as u64;
         }
-        self.backlog.after(now.as_nanos()).1 + self.rest.waiting().1
+        self.backlog_after(now.as_nanos()).1 + self.rest.waiting().1
     }
 
     /// Packets that have not left by `now`, the one in service included.
@@ -177,7 +230,25 @@ impl Link {
         if let (Some(bytes), Some(unit)) = (self.fluid_backlog(now), self.fluid_unit()) {
             return (bytes / unit).ceil() as usize;
         }
-        (self.backlog.after(now.as_nanos()).0 + self.rest.waiting().0) as usize
+        (self.backlog_after(now.as_nanos()).0 + self.rest.waiting().0) as usize
+    }
+
+    /// Packets and bytes that have not left by `now`, those aside that a queue decides about late.
+    fn backlog_after(&self, now: u64) -> (u64, u64) {
+        if self.uniform.bytes == 0 {
+            return self.backlog.after(now);
+        }
+        let packets = self.uniform.waiting(now, self.free_at);
+        (packets, packets * u64::from(self.uniform.bytes))
+    }
+
+    /// How long those still stay, summed, in ns. Costs O(packets).
+    fn stay_after(&self, now: u64) -> u128 {
+        if self.uniform.bytes == 0 {
+            return self.backlog.stay_after(now);
+        }
+        let departures = self.uniform.departures(now, self.free_at);
+        departures.map(|at| u128::from(at - now)).sum()
     }
 
     /// When the last accepted packet will have left, of a queue that decides late the packet in
@@ -224,7 +295,7 @@ impl Link {
         let waited = waiting.map_or(0, |waiting| waiting.waited(now));
         let stats = LinkStats {
             busy: duration(self.busy_bits().saturating_sub(ahead) >> FRACTION_BITS),
-            sojourn: duration(self.sojourn + waited - self.backlog.stay_after(now)),
+            sojourn: duration(self.sojourn + waited - self.stay_after(now)),
             ..self.packet_stats()
         };
         self.with_fluid_stats(now, stats)
@@ -339,7 +410,7 @@ impl Link {
     }
 
     fn serve(&mut self, now: u64, bytes: u32) -> Service {
-        let start = self.free_at.max(Fine::from_nanos(now));
+        let start = self.free_at.at_least(now);
         if let Some(schedule) = &mut self.rest.schedule {
             let service = schedule.serve(start, bytes);
             self.rest.busy += service.busy.bits();
@@ -352,7 +423,7 @@ impl Link {
     /// Loses what is queued and on the wire.
     fn cut(&mut self, now: u64) {
         self.lose_waiting(now);
-        self.sojourn -= self.backlog.stay_after(now);
+        self.sojourn -= self.stay_after(now);
         self.backlog.clear();
         let stopped = self.free_at.min(Fine::from_nanos(now));
         self.rest.busy_cut += self.free_at.bits() - stopped.bits();

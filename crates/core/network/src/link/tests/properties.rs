@@ -243,6 +243,40 @@ proptest! {
     }
 
     #[test]
+    fn packets_of_one_size_are_known_without_a_list(
+        mbps in 0.1..2000.0_f64, limit in limits(), offers in offers(),
+        bytes in 1u32..3000, alike in 0usize..60, down in prop::option::of(0usize..60),
+    ) {
+        // The way for packets of one size, up to one of another, and the general one.
+        let plain = LinkConfig {
+            queue: Queue::DropTail(limit),
+            ..LinkConfig::new(Rate::from_mbps(mbps), MS)
+        };
+        let change = Change { at: Time::ZERO, up: Some(true), ..Change::default() };
+        let timetable = Timetable { changes: vec![change], period: None };
+        let general = LinkConfig { timetable, ..plain.clone() };
+        let (mut plain, mut general) = (link(plain), link(general));
+        let mut now = Time::ZERO;
+        for (number, (gap, packet)) in offers.into_iter().enumerate() {
+            now += Duration::from_nanos(gap);
+            let bytes = if number < alike { bytes } else { packet.bytes };
+            let packet = Packet { bytes, ..packet };
+            if let Some(down) = down {
+                for link in [&mut plain, &mut general] {
+                    link.set_up(now, !(down..down + 3).contains(&number));
+                }
+            }
+            prop_assert_eq!(plain.offer(now, packet), general.offer(now, packet));
+            for later in [now, now + Duration::from_micros(50)] {
+                let backlog = |link: &Link| (link.backlog_packets(later), link.backlog_bytes(later));
+                prop_assert_eq!(backlog(&plain), backlog(&general));
+                prop_assert_eq!(plain.stats_at(later), general.stats_at(later));
+            }
+            prop_assert_eq!(plain.stats(), general.stats());
+        }
+    }
+
+    #[test]
     fn nothing_valid_panics(
         bits_exponent in 0.0..43.0_f64,
         delays in [any::<u64>(), any::<u64>(), any::<u64>()],
