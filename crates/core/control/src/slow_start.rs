@@ -189,10 +189,10 @@ impl SlowStart {
     }
 
     /// Watches the round-trip times of slow start (RFC 9406 §4.2).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn on_ack(&mut self, ack: &Ack) {
         if let Some(hystart) = self.hystart.as_mut().filter(|_| ack.rtt_sampled) {
-            hystart.on_sample(ack);
+            hystart.on_sample(nanos(ack.rtt), ack.packets, ack.app_limited);
         }
     }
 
@@ -246,8 +246,9 @@ impl HyStart {
         false
     }
 
-    fn on_sample(&mut self, ack: &Ack) {
-        let (rtt, samples) = (nanos(ack.rtt), (ack.packets / 2.0).max(1.0));
+    /// A round-trip time, ns, of an acknowledgement of so many packets.
+    fn on_sample(&mut self, rtt: u64, packets: f64, app_limited: bool) {
+        let samples = (packets / 2.0).max(1.0);
         self.current.add(rtt, samples);
         self.batch.add(rtt, samples);
         let bar = self.last.much_longer();
@@ -268,7 +269,7 @@ impl HyStart {
                 HyStartState::Watching
             }
             HyStartState::Watching | HyStartState::Conservative { .. }
-                if queued && !ack.app_limited =>
+                if queued && !app_limited =>
             {
                 HyStartState::Resting { bar, whole: false }
             }

@@ -98,7 +98,7 @@ impl<L: Law> Coupled<L> {
     }
 
     /// Evaluates the law for the path at `at`, its windows converted to that path's packets.
-    #[inline]
+    #[inline(always)]
     fn evaluate(&mut self, at: usize, rule: impl Fn(&L, &[Path<f64>], usize) -> f64) -> f64 {
         if !self.mixed {
             return rule(&self.law, &self.paths, at);
@@ -216,7 +216,8 @@ impl<L: Law> Controller for Coupled<L> {
         self.membership_changed();
     }
 
-    #[inline]
+    // What it doesn't read of an acknowledgement, nobody computes.
+    #[inline(always)]
     fn on_ack(&mut self, ack: &Ack) {
         let Some(member) = self.slots.get_mut(ack.slot) else {
             return;
@@ -247,10 +248,11 @@ impl<L: Law> Controller for Coupled<L> {
             member.increase
         } else {
             let increase = self.evaluate(at, |law, paths, r| law.increase(paths, r));
-            let period = (self.paths.len() / EXACT_PATHS).max(1) as u32;
-            if let Some(member) = self.slots.get_mut(ack.slot) {
+            if self.paths.len() > EXACT_PATHS
+                && let Some(member) = self.slots.get_mut(ack.slot)
+            {
                 member.increase = increase;
-                member.fresh = period - 1;
+                member.fresh = (self.paths.len() / EXACT_PATHS) as u32 - 1;
             }
             increase
         };

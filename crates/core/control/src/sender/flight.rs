@@ -119,14 +119,17 @@ impl<P> Flight<P> {
         Some((self.base, self.ring.front()?))
     }
 
-    /// Takes packet `number` if it is the oldest in the ring, still open and ack-eliciting.
+    /// Whether packet `number` is the oldest in the ring, still open and ack-eliciting.
     #[inline]
-    pub(super) fn take_front(&mut self, number: u64) -> Option<(Time, Sent<P>)> {
+    pub(super) fn is_oldest(&self, number: u64) -> bool {
         let eliciting =
             |entry: &Entry<P>| entry.sent.as_ref().is_some_and(|sent| sent.ack_eliciting);
-        if number != self.base || !self.ring.front().is_some_and(eliciting) {
-            return None;
-        }
+        number == self.base && self.ring.front().is_some_and(eliciting)
+    }
+
+    /// Takes the oldest packet in the ring, which is open and ack-eliciting.
+    #[inline]
+    pub(super) fn take_oldest(&mut self) -> Option<(Time, Sent<P>)> {
         let entry = self.ring.pop_front()?;
         let sent = entry.sent?;
         self.base += 1;

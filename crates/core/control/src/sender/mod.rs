@@ -94,6 +94,7 @@ pub struct Sender<P> {
 }
 
 /// What an acknowledgement acknowledges for the first time.
+#[derive(Copy, Clone)]
 struct Newly {
     /// Ack-eliciting bytes.
     bytes: u64,
@@ -252,7 +253,7 @@ impl<P> Sender<P> {
         let packets = if room < 2.0 * size {
             1
         } else {
-            (room / size) as u32
+            whole_packets(room, size)
         };
         if self.config.pacing {
             self.pacer.permit(now, packets)
@@ -276,7 +277,7 @@ impl<P> Sender<P> {
     }
 
     /// Notes that a packet was sent and returns its number: consecutive, from 0.
-    #[inline]
+    #[inline(always)]
     pub fn on_sent(&mut self, now: Time, packet: Sent<P>) -> u64 {
         self.stats.packets_sent += 1;
         self.stats.bytes_sent += u64::from(packet.bytes);
@@ -315,21 +316,22 @@ impl<P> Sender<P> {
         if self.retired {
             return Ok(());
         }
-        self.measure_spare(now, controller);
-        if let Some(newly) = self.take_oldest(now, &ack, outcome) {
-            // Everything older is settled, so nothing is lost and no loss was spurious.
-            let sample = self.sample_rtt(now, &ack, &newly);
-            self.recovery.on_oldest_acked(newly.number);
-            self.report_ack(now, &ack, &newly, sample, controller);
-            self.restart_timer(now);
-            self.update_pacer(controller);
-            return Ok(());
+        if let Some(number) = ack.only() {
+            let (delay, received) = (ack.delay, ack.receive_time);
+            let payload = self.on_oldest_acked(now, number, delay, received, controller);
+            if let Some(payload) = payload {
+                outcome.acked.push((number, payload));
+                return Ok(());
+            }
         }
+        self.measure_spare(now, controller);
         self.detect_spurious(now, &ack, controller);
         let Some(newly) = self.take_acked(now, &ack, outcome) else {
             return Ok(());
         };
-        let sample = self.sample_rtt(now, &ack, &newly);
+        let largest = newly.number == ack.largest;
+        let sampled = largest && newly.eliciting;
+        let sample = sampled.then(|| self.sample_rtt(now, newly.sent, ack.delay));
         let advanced = self.recovery.on_largest_acked(newly.number);
 
         let ce = ack.ce_count.is_some_and(|count| count > self.ce_count);
@@ -341,7 +343,8 @@ impl<P> Sender<P> {
             self.congestion_marked(now, &newly, controller);
         }
         self.detect_losses(now, controller, outcome);
-        self.report_ack(now, &ack, &newly, sample, controller);
+        let received = ack.receive_time.filter(|_| largest);
+        self.report_any_ack(now, &newly, sample, received, controller);
 
         if newly.eliciting {
             self.restart_timer(now);
@@ -350,10 +353,49 @@ impl<P> Sender<P> {
         Ok(())
     }
 
-    /// When [`Sender::on_timeout`] must be called, if nothing else happens before.
+    /// [`Sender::on_ack`] for what most acknowledgements are where each packet is acknowledged: that
+    /// of the oldest packet in flight alone, none that was sent later having been acknowledged
+    /// before, without marks. Returns what the packet carried.
+    ///
+    /// `None`, and nothing has changed, if packet `number` isn't that one.
     #[inline]
+    pub fn on_oldest_acked<C: Controller + ?Sized>(
+        &mut self,
+        now: Time,
+        number: u64,
+        delay: Duration,
+        received: Option<Time>,
+        controller: &mut C,
+    ) -> Option<P> {
+        if !self.recovery.is_largest(number) || !self.flight.is_oldest(number) {
+            return None;
+        }
+        self.measure_spare(now, controller);
+        let (sent, packet) = self.flight.take_oldest()?;
+        let newly = Newly {
+            bytes: u64::from(packet.bytes),
+            eliciting: true,
+            number,
+            sent,
+            app_limited: packet.app_limited,
+        };
+        self.count_acked(now, newly.bytes);
+        // Everything older is settled, so nothing is lost and no loss was spurious.
+        let sample = self.sample_rtt(now, sent, delay);
+        self.recovery.on_oldest_acked(number);
+        self.report_ack(now, &newly, Some(sample), received, controller);
+        self.restart_timer(now);
+        self.update_pacer(controller);
+        Some(packet.payload)
+    }
+
+    /// When [`Sender::on_timeout`] must be called, if nothing else happens before.
+    #[inline(always)]
     pub fn timeout(&self) -> Option<Time> {
-        self.recovery.loss_time().or_else(|| self.pto_time())
+        match self.recovery.loss_time() {
+            Some(at) => Some(at),
+            None => self.pto_time(),
+        }
     }
 
     /// The time given by [`Sender::timeout`] has come; harmless at any other time.
@@ -464,36 +506,6 @@ impl<P> Sender<P> {
         self.stats
     }
 
-    /// What most acknowledgements are where each packet is acknowledged: that of the oldest packet
-    /// in flight alone, none that was sent later having been acknowledged before, without marks.
-    /// `None` if this one is not.
-    #[inline]
-    fn take_oldest(
-        &mut self,
-        now: Time,
-        ack: &AckInfo<'_>,
-        outcome: &mut Outcome<P>,
-    ) -> Option<Newly> {
-        let [range] = ack.ranges else {
-            return None;
-        };
-        let alone = *range.start() == ack.largest && ack.ce_count.is_none();
-        if !alone || !self.recovery.is_largest(ack.largest) {
-            return None;
-        }
-        let (sent_at, packet) = self.flight.take_front(ack.largest)?;
-        let newly = Newly {
-            bytes: u64::from(packet.bytes),
-            eliciting: true,
-            number: ack.largest,
-            sent: sent_at,
-            app_limited: packet.app_limited,
-        };
-        self.count_acked(now, newly.bytes);
-        outcome.acked.push((ack.largest, packet.payload));
-        Some(newly)
-    }
-
     /// Hands out what `ack` acknowledges for the first time; `None` if that is nothing.
     #[inline]
     fn take_acked(
@@ -534,33 +546,43 @@ impl<P> Sender<P> {
         newly
     }
 
-    /// RFC 9002 §5.1: a sample needs the largest acknowledged to be new, and something
-    /// ack-eliciting. Returns it without the peer's delay.
+    /// Takes the round-trip time of a packet sent at `sent`: RFC 9002 §5.1 wants the largest
+    /// acknowledged to be new, and something ack-eliciting. Returns it without the peer's delay.
     #[inline]
-    fn sample_rtt(&mut self, now: Time, ack: &AckInfo<'_>, newly: &Newly) -> Option<Duration> {
-        if newly.number != ack.largest || !newly.eliciting {
-            return None;
-        }
+    fn sample_rtt(&mut self, now: Time, sent: Time, delay: Duration) -> Duration {
         if !self.rtt.has_sample() {
             self.recovery.on_first_sample(self.flight.next());
         }
-        let latest = now.as_nanos().saturating_sub(newly.sent.as_nanos());
-        let delay = if ack.delay.is_zero() {
+        let latest = now.as_nanos().saturating_sub(sent.as_nanos());
+        let delay = if delay.is_zero() {
             0
         } else {
-            nanos(ack.delay.min(self.config.max_ack_delay))
+            nanos(delay.min(self.config.max_ack_delay))
         };
         self.rtt.update_nanos(latest, delay);
-        Some(Duration::from_nanos(self.rtt.without_delay(latest, delay)))
+        Duration::from_nanos(self.rtt.without_delay(latest, delay))
     }
 
-    #[inline]
+    /// [`Sender::report_ack`] where it isn't worth a copy.
+    #[inline(never)]
+    fn report_any_ack<C: Controller + ?Sized>(
+        &mut self,
+        now: Time,
+        newly: &Newly,
+        sample: Option<Duration>,
+        received: Option<Time>,
+        controller: &mut C,
+    ) {
+        self.report_ack(now, newly, sample, received, controller);
+    }
+
+    #[inline(always)]
     fn report_ack<C: Controller + ?Sized>(
         &mut self,
         now: Time,
-        ack: &AckInfo<'_>,
         newly: &Newly,
         sample: Option<Duration>,
+        received: Option<Time>,
         controller: &mut C,
     ) {
         let delivery = self.sample_delivery(newly);
@@ -574,7 +596,7 @@ impl<P> Sender<P> {
             smoothed_rtt: self.rtt.smoothed(),
             min_rtt: self.rtt.min(),
             sent: newly.sent,
-            received: ack.receive_time.filter(|_| newly.number == ack.largest),
+            received,
             app_limited,
             in_recovery: self.recovery.covers(newly.number),
             delivery,
@@ -595,7 +617,7 @@ impl<P> Sender<P> {
             });
         }
         if self.resume.is_some() {
-            self.resume_on_ack(now, newly, sample, ends_round, controller);
+            self.resume_on_ack(now, *newly, sample, ends_round, controller);
         }
     }
 
@@ -624,9 +646,17 @@ impl<P> Sender<P> {
 
     #[inline]
     fn update_pacer<C: Controller + ?Sized>(&mut self, controller: &C) {
+        // Controllers that say at which rate to send are paced always.
+        if self.config.pacing {
+            self.set_pacer(controller);
+        }
+    }
+
+    #[inline]
+    fn set_pacer<C: Controller + ?Sized>(&mut self, controller: &C) {
         if let Some(rate) = controller.pacing_rate(self.slot) {
             self.pacer.set_rate(rate);
-        } else if self.config.pacing {
+        } else {
             let gain = if self.resume.as_ref().is_some_and(|resume| resume.spreads()) {
                 1.0
             } else if controller.in_slow_start(self.slot) {
@@ -649,4 +679,10 @@ impl<P> Sender<P> {
         let round = self.rounds[0].min(self.rounds[1]);
         if round > BURSTY * rtt { round } else { rtt }
     }
+}
+
+/// On its own, or it would be computed for every single packet, too.
+#[cold]
+fn whole_packets(room: f64, size: f64) -> u32 {
+    (room / size) as u32
 }

@@ -100,7 +100,7 @@ impl<P> Sender<P> {
     pub(super) fn resume_on_ack<C: Controller + ?Sized>(
         &mut self,
         now: Time,
-        newly: &Newly,
+        newly: Newly,
         sample: Option<Duration>,
         ends_round: bool,
         controller: &mut C,

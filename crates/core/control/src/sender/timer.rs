@@ -17,17 +17,15 @@ impl<P> Sender<P> {
         self.config.retransmission_timeout != RetransmissionTimeout::Probe
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn pto_time(&self) -> Option<Time> {
         if self.flight.packets() == 0 {
             return None;
         }
         let pto = self.timer_nanos();
-        let backed_off = if self.pto_count == 0 {
-            pto
-        } else {
-            let longest = MAX_BACKOFF.max(pto);
-            pto.saturating_mul(1 << self.pto_count.min(20)).min(longest)
+        let backed_off = match self.pto_count {
+            0 => pto,
+            count => backed_off(pto, count),
         };
         let due = self.pto_from.as_nanos().saturating_add(backed_off);
         Some(Time::from_nanos(due))
@@ -35,7 +33,7 @@ impl<P> Sender<P> {
 
     /// The timeout without backoff, ns: QUIC's probe timeout (RFC 9002 §6.2.1), or TCP's of the
     /// same smoothed round-trip time and variance (RFC 6298 §2).
-    #[inline]
+    #[inline(always)]
     pub(super) fn timer_nanos(&self) -> u64 {
         // TCP's samples contain the time for which a receiver holds an acknowledgement. Ours don't
         // (RFC 9002 §5.3), so both timeouts add it.
@@ -55,4 +53,10 @@ impl<P> Sender<P> {
             self.pto_from = now;
         }
     }
+}
+
+#[cold]
+fn backed_off(pto: u64, count: u32) -> u64 {
+    let longest = MAX_BACKOFF.max(pto);
+    pto.saturating_mul(1 << count.min(20)).min(longest)
 }

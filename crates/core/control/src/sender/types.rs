@@ -145,6 +145,17 @@ pub struct AckInfo<'a> {
 }
 
 impl AckInfo<'_> {
+    /// The only packet that it acknowledges, if there is one and no marks are counted.
+    #[inline]
+    pub(super) fn only(&self) -> Option<u64> {
+        match self.ranges {
+            [range] if *range.start() == self.largest && self.ce_count.is_none() => {
+                Some(self.largest)
+            }
+            _ => None,
+        }
+    }
+
     #[inline]
     pub(super) fn check(&self, next: u64) -> Result<(), AckError> {
         if self.largest >= next {
