@@ -1,9 +1,8 @@
 //! The event queue of the packet level: packets and timers in the order of time.
 
-use std::collections::VecDeque;
-
 use manyway_units::Time;
 
+use super::ring::Ring;
 use crate::events::mix;
 
 /// A packet on its way: where it is next, and when. Whole words only, so that copies are cheap.
@@ -40,6 +39,14 @@ const ONE_HOP: u32 = 0x100;
 const MARKED: u32 = 0x1_0000;
 
 impl Transit {
+    /// Fills places that hold none.
+    pub(super) const NONE: Self = Self {
+        at: Time::MAX,
+        number: 0,
+        subflow: 0,
+        tag: Stage::Decide as u32,
+    };
+
     /// A packet at the beginning of its way.
     #[inline]
     pub(super) fn new(at: Time, subflow: u32, number: u64, stage: Stage) -> Self {
@@ -107,6 +114,11 @@ pub(super) struct EventQueue {
     /// FIFOs of packets that overtake others.
     lanes: Vec<FifoId>,
     heads: Heap,
+    /// The head of one more FIFO, which isn't in it, as long as it is before all others: what
+    /// leaves a host is mostly what happens next.
+    first: Transit,
+    /// Its order; `u128::MAX` if there is none.
+    first_key: u128,
     seed: u64,
 }
 
@@ -114,7 +126,7 @@ pub(super) struct EventQueue {
 #[derive(Debug, Clone)]
 struct Fifo {
     salt: u64,
-    items: VecDeque<Transit>,
+    items: Ring,
     /// When the last item that was pushed is due.
     latest: Time,
 }
@@ -124,7 +136,9 @@ impl EventQueue {
         Self {
             fifos: Vec::new(),
             lanes: Vec::new(),
-            heads: Heap::default(),
+            heads: Heap::EMPTY,
+            first: Transit::NONE,
+            first_key: u128::MAX,
             seed,
         }
     }
@@ -133,7 +147,7 @@ impl EventQueue {
         let id = self.fifos.len() as u32;
         self.fifos.push(Fifo {
             salt: mix(self.seed ^ u64::from(id)),
-            items: VecDeque::new(),
+            items: Ring::default(),
             latest: Time::ZERO,
         });
         FifoId(id)
@@ -149,9 +163,18 @@ impl EventQueue {
         }
     }
 
+    /// Appends to the first FIFO, or to the second if the item overtakes what is in the first.
+    #[inline(always)]
+    pub(super) fn push_to_either(&mut self, first: FifoId, second: FifoId, item: Transit) {
+        match self.fifos[first.0 as usize].latest <= item.at {
+            true => self.append(first, item),
+            false => self.push(second, item),
+        }
+    }
+
     #[cold]
     fn overtake(&mut self, item: Transit) {
-        let fits = |&&lane: &&FifoId| self.latest(lane) <= item.at;
+        let fits = |&&lane: &&FifoId| self.fifos[lane.0 as usize].latest <= item.at;
         let lane = self.lanes.iter().find(fits).copied();
         let lane = lane.unwrap_or_else(|| {
             let lane = self.add();
@@ -163,36 +186,65 @@ impl EventQueue {
 
     #[inline(always)]
     fn append(&mut self, id: FifoId, item: Transit) {
+        let next = self.next();
         let fifo = &mut self.fifos[id.0 as usize];
         fifo.latest = item.at;
-        if fifo.items.is_empty() {
-            self.heads.push(key(item.at, fifo.salt, id.0));
+        if fifo.items.is_empty() && self.first_key as u32 != id.0 {
+            let key = key(item.at, fifo.salt, id.0);
+            if key < next {
+                return self.put_first(key, item);
+            }
+            self.heads.push(key);
         }
         fifo.items.push_back(item);
     }
 
-    /// When the last item of a FIFO is due; nothing earlier may be appended to it.
-    #[inline]
-    pub(super) fn latest(&self, id: FifoId) -> Time {
-        self.fifos[id.0 as usize].latest
+    /// The item comes before all others.
+    #[inline(always)]
+    fn put_first(&mut self, key: u128, item: Transit) {
+        if self.first_key != u128::MAX {
+            self.heads.push(self.first_key);
+            let fifo = &mut self.fifos[self.first_key as u32 as usize];
+            fifo.items.push_front(self.first);
+        }
+        self.first_key = key;
+        self.first = item;
     }
 
     /// The order of the next item among all events; `u128::MAX` if there is none.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next(&self) -> u128 {
-        self.heads.least()
+        self.first_key.min(self.heads.least())
     }
 
+    /// Takes the next item.
+    ///
+    /// # Panics
+    /// If there is none.
     #[inline(always)]
-    pub(super) fn pop(&mut self) -> Option<Transit> {
+    pub(super) fn pop(&mut self) -> Transit {
+        if self.first_key != u128::MAX {
+            return self.pop_first();
+        }
         let id = self.heads.least() as u32;
-        let fifo = self.fifos.get_mut(id as usize)?;
-        let item = fifo.items.pop_front()?;
+        let fifo = &mut self.fifos[id as usize];
+        let item = fifo.items.pop_front().expect("its head is among the heads");
         match fifo.items.front() {
             Some(next) => self.heads.replace_least(key(next.at, fifo.salt, id)),
             None => self.heads.remove_least(),
         }
-        Some(item)
+        item
+    }
+
+    #[inline(always)]
+    fn pop_first(&mut self) -> Transit {
+        let id = self.first_key as u32;
+        let fifo = &self.fifos[id as usize];
+        if let Some(next) = fifo.items.front() {
+            self.heads.push(key(next.at, fifo.salt, id));
+        }
+        self.first_key = u128::MAX;
+        self.first
     }
 }
 
@@ -207,7 +259,7 @@ pub(super) struct Timers {
 impl Timers {
     pub(super) fn new(seed: u64) -> Self {
         Self {
-            heap: Heap::default(),
+            heap: Heap::EMPTY,
             seed: mix(!seed),
         }
     }
@@ -222,13 +274,11 @@ impl Timers {
         self.heap.least()
     }
 
-    pub(super) fn pop(&mut self) -> Option<(Time, u32)> {
+    /// Takes the next timer, if there is one.
+    pub(super) fn pop(&mut self) -> u32 {
         let key = self.heap.least();
-        if key == u128::MAX {
-            return None;
-        }
         self.heap.remove_least();
-        Some((time_of(key), key as u32))
+        key as u32
     }
 }
 
@@ -247,46 +297,58 @@ pub(super) fn time_of(key: u128) -> Time {
 
 /// A heap of four children per node: half the depth of a binary one, and the children share a cache
 /// line.
-#[derive(Debug, Clone, Default)]
-struct Heap(Vec<u128>);
+#[derive(Debug, Clone)]
+struct Heap {
+    keys: Vec<u128>,
+    /// The first of `keys`, or `u128::MAX`.
+    least: u128,
+}
 
 const CHILDREN: usize = 4;
 
 impl Heap {
-    #[inline]
+    const EMPTY: Self = Self {
+        keys: Vec::new(),
+        least: u128::MAX,
+    };
+
+    #[inline(always)]
     fn least(&self) -> u128 {
-        self.0.first().copied().unwrap_or(u128::MAX)
+        self.least
     }
 
     #[inline]
     fn push(&mut self, key: u128) {
-        let mut at = self.0.len();
-        self.0.push(key);
+        let mut at = self.keys.len();
+        self.keys.push(key);
         while at > 0 {
             let parent = (at - 1) / CHILDREN;
-            if self.0[parent] <= key {
+            if self.keys[parent] <= key {
                 break;
             }
-            self.0[at] = self.0[parent];
+            self.keys[at] = self.keys[parent];
             at = parent;
         }
-        self.0[at] = key;
+        self.keys[at] = key;
+        self.least = self.least.min(key);
     }
 
     #[inline]
     fn remove_least(&mut self) {
-        if let Some(last) = self.0.pop()
-            && !self.0.is_empty()
-        {
-            self.replace_least(last);
+        if let Some(last) = self.keys.pop() {
+            match self.keys.is_empty() {
+                true => self.least = u128::MAX,
+                false => self.replace_least(last),
+            }
         }
     }
 
     /// Puts `key` in the place of the least one and moves it to where it belongs.
     #[inline]
     fn replace_least(&mut self, key: u128) {
-        let heap = self.0.as_mut_slice();
+        let heap = self.keys.as_mut_slice();
         let mut at = 0;
+        self.least = key;
         loop {
             let first = at * CHILDREN + 1;
             let Some(children) = heap.get(first..(first + CHILDREN).min(heap.len())) else {
@@ -303,6 +365,7 @@ impl Heap {
             if key <= least_key {
                 break;
             }
+            self.least = self.least.min(least_key);
             heap[at] = least_key;
             at = least;
         }
@@ -322,6 +385,10 @@ mod tests {
         Transit::new(Time::from_nanos(at), subflow, 0, Stage::Forward)
     }
 
+    fn take(queue: &mut EventQueue) -> Option<Transit> {
+        (queue.next() < u128::MAX).then(|| queue.pop())
+    }
+
     #[test]
     fn ties_are_seeded_and_fair() {
         let first = |seed| {
@@ -331,8 +398,8 @@ mod tests {
                 .map(|at| {
                     queue.push(ids[0], item(at, 0));
                     queue.push(ids[1], item(at, 1));
-                    let winner = queue.pop().unwrap().subflow;
-                    queue.pop().unwrap();
+                    let winner = queue.pop().subflow;
+                    queue.pop();
                     winner
                 })
                 .collect();
@@ -378,9 +445,13 @@ mod tests {
         for (at, id) in [(5, 1), (3, 2), (9, 3), (3, 4)] {
             timers.schedule(Time::from_nanos(at), id);
         }
-        let times: Vec<u64> =
-            std::iter::from_fn(|| timers.pop().map(|(at, _)| at.as_nanos())).collect();
-        assert_eq!(times, [3, 3, 5, 9]);
+        let popped = std::iter::from_fn(|| {
+            let at = time_of(timers.next());
+            (at < Time::MAX).then(|| (at.as_nanos(), timers.pop()))
+        });
+        let mut popped: Vec<_> = popped.collect();
+        popped[..2].sort_unstable();
+        assert_eq!(popped, [(3, 2), (3, 4), (5, 1), (9, 3)]);
         assert_eq!(timers.next(), u128::MAX);
     }
 
@@ -400,13 +471,13 @@ mod tests {
                 last[fifo as usize] = at;
                 queue.push(ids[fifo as usize], item(at, fifo));
                 pushed += 1;
-                if pop && let Some(item) = queue.pop() {
+                if pop && let Some(item) = take(&mut queue) {
                     prop_assert!(item.at.as_nanos() >= now);
                     now = item.at.as_nanos();
                     popped += 1;
                 }
             }
-            while let Some(item) = queue.pop() {
+            while let Some(item) = take(&mut queue) {
                 prop_assert!(item.at.as_nanos() >= now);
                 now = item.at.as_nanos();
                 popped += 1;
@@ -424,7 +495,7 @@ mod tests {
                 queue.push(id, item(at, 0));
             }
             at.sort_unstable();
-            let popped = std::iter::from_fn(|| queue.pop()).map(|item| item.at.as_nanos());
+            let popped = std::iter::from_fn(|| take(&mut queue)).map(|item| item.at.as_nanos());
             prop_assert_eq!(popped.collect::<Vec<_>>(), at);
             // No more lanes than packets can be late by.
             prop_assert!(queue.lanes.len() <= 50);

@@ -87,7 +87,7 @@ impl Simulation<'_> {
             if from <= self.now {
                 self.join(subflow);
             } else {
-                self.schedule_subflow(subflow, from);
+                self.sending(subflow).schedule(from);
             }
         }
     }
@@ -115,7 +115,7 @@ impl Simulation<'_> {
         let window = source.controller.window(sender.slot());
         subflow.meter.join(self.now, window);
         if let Some(until) = subflow.lifetime.until {
-            self.schedule_subflow(index, until);
+            self.sending(index).schedule(until);
         }
     }
 
@@ -137,7 +137,7 @@ impl Simulation<'_> {
             return;
         };
         if until > self.now {
-            return self.schedule_subflow(index, until);
+            return self.sending(index).schedule(until);
         }
         subflow.lifetime.until = None;
         let owner = subflow.source as usize;

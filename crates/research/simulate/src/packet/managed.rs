@@ -303,7 +303,8 @@ impl Simulation<'_> {
             data,
             fate: Fate::Waiting,
         });
-        self.launch(index, number, self.flows[owner].sender.packet_size);
+        let bytes = self.flows[owner].sender.packet_size;
+        self.sending(index).launch(number, bytes);
     }
 
     fn give_up_probe(&mut self, index: u32) {

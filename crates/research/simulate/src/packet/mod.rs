@@ -13,6 +13,8 @@ mod network;
 mod receiver;
 pub(crate) mod recorder;
 mod result;
+mod ring;
+mod sending;
 mod socket;
 mod source;
 mod timer;
@@ -27,11 +29,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use manyway_control::laws::Visitor;
-use manyway_control::{AckInfo, Controller, Outcome, Permit, Sender, Sent};
-use manyway_network::{Link, Packet, Verdict};
+use manyway_control::{AckInfo, Controller, Outcome, Sender};
+use manyway_network::Link;
 use manyway_scenario::Flow;
 use manyway_units::Time;
-use rand::RngExt;
 
 use crate::trace::{Observer, Tap};
 use event_queue::{Stage, Timers, Transit, time_of};
@@ -39,6 +40,7 @@ use fluid::Fluids;
 use network::Network;
 use receiver::Reaction;
 use recorder::Recorder;
+use sending::Sending;
 use source::{FlowState, Source, Subflow};
 use view::Parts;
 
@@ -150,27 +152,29 @@ impl Simulation<'_> {
 
     /// Handles a batch of events, those at `until` included; false if there are no more.
     fn step(&mut self, until: Time) -> bool {
+        // At the end of all time there is nothing.
+        let end = until.min(Time::from_nanos(u64::MAX - 1));
         for _ in 0..BATCH {
             let (packet, timer) = (self.network.under_way.next(), self.timers.next());
             let at = time_of(packet.min(timer));
-            if at > until || packet.min(timer) == u128::MAX {
+            if at > end {
                 self.now = self.now.max(until);
                 return false;
             }
             self.now = at;
             self.events += 1;
             if packet < timer {
-                if let Some(item) = self.network.under_way.pop() {
-                    self.on_packet(item);
-                }
-            } else if let Some((at, id)) = self.timers.pop() {
+                let item = self.network.under_way.pop();
+                self.on_packet(item);
+            } else {
+                let id = self.timers.pop();
                 self.on_timer(at, id);
             }
         }
         true
     }
 
-    #[inline]
+    #[inline(always)]
     fn on_packet(&mut self, item: Transit) {
         match item.stage() {
             Stage::Forward => self.network.forward(item),
@@ -183,8 +187,16 @@ impl Simulation<'_> {
     }
 
     /// The acknowledgement of one packet arrives.
-    #[inline]
+    #[inline(always)]
     fn on_acknowledged(&mut self, item: Transit) {
+        if !self.sending(item.subflow).acknowledge_oldest(&item) {
+            self.on_acknowledged_any(item);
+        }
+    }
+
+    /// [`Simulation::on_acknowledged`], whatever it acknowledges.
+    #[inline(never)]
+    fn on_acknowledged_any(&mut self, item: Transit) {
         let subflow = &mut self.subflows[item.subflow as usize];
         subflow.marks += u64::from(item.is_marked());
         let ranges = [item.number..=item.number];
@@ -249,7 +261,7 @@ impl Simulation<'_> {
                 let write = |record: &mut _| receiver.acknowledge(now, record);
                 self.network.acknowledge(now, item.subflow, write);
             }
-            Reaction::Hold(at) => self.schedule_subflow(item.subflow, at),
+            Reaction::Hold(at) => self.sending(item.subflow).schedule(at),
             Reaction::Wait => {}
         }
     }
@@ -259,24 +271,17 @@ impl Simulation<'_> {
     #[inline]
     fn after_ack(&mut self, index: u32, window: f64) {
         let subflow = &mut self.subflows[index as usize];
-        let Some(sender) = &subflow.sender else {
-            return;
-        };
         if !self.outcome.acked.is_empty() {
-            let rtt = sender.rtt().latest_nanos();
-            subflow.meter.rtt(rtt);
-            if let Some(rtts) = &mut subflow.rtts {
-                rtts.add(self.now, rtt);
-            }
+            subflow.note_rtt(self.now);
         }
         let before = subflow.meter.current();
         subflow.meter.window(self.now, window);
         if self.settle(index) {
             self.after_events(index, before);
+            self.sending(index).arm();
         } else {
             self.pump(index);
         }
-        self.arm(index);
     }
 
     /// The acknowledgement has brought more than a few packets to count: a loss, or there is a path
@@ -287,7 +292,7 @@ impl Simulation<'_> {
         if lost && self.sources[owner].finite {
             self.pump_flow(owner);
         } else {
-            self.pump(index);
+            self.sending(index).pump();
         }
         if self.sources[owner].managed.is_some() {
             self.observe(index, before, lost);
@@ -338,22 +343,32 @@ impl Simulation<'_> {
         more
     }
 
-    /// Sees to it that the subflow's timer fires in time.
-    #[inline]
-    fn arm(&mut self, index: u32) {
-        let subflow = &self.subflows[index as usize];
-        if let Some(at) = subflow.sender.as_ref().and_then(Sender::timeout) {
-            self.schedule_subflow(index, at);
+    /// A subflow, with all that it takes to send.
+    #[inline(always)]
+    fn sending(&mut self, index: u32) -> Sending<'_> {
+        let subflow = &mut self.subflows[index as usize];
+        Sending {
+            now: self.now,
+            index,
+            source: &mut self.sources[subflow.source as usize],
+            subflow,
+            network: &mut self.network,
+            timers: &mut self.timers,
         }
     }
 
-    #[inline]
-    fn schedule_subflow(&mut self, index: u32, at: Time) {
-        let subflow = &mut self.subflows[index as usize];
-        if at < subflow.timer {
-            subflow.timer = at;
-            self.timers.schedule(at.max(self.now), index);
-        }
+    /// [`Sending::pump`], then [`Sending::arm`].
+    #[inline(never)]
+    fn pump(&mut self, index: u32) {
+        let mut sending = self.sending(index);
+        sending.pump();
+        sending.arm();
+    }
+
+    /// [`Sending::send`].
+    #[inline(never)]
+    fn send(&mut self, index: u32, data: bool) {
+        self.sending(index).send(data);
     }
 
     fn schedule_source(&mut self, index: usize, at: Time) {
@@ -373,8 +388,7 @@ impl Simulation<'_> {
     fn pump_flow(&mut self, index: usize) {
         let range = self.sources[index].subflows.clone();
         if range.len() == 1 {
-            self.pump(range.start);
-            return self.arm(range.start);
+            return self.pump(range.start);
         }
         let mut order: Vec<u32> = match &self.sources[index].managed {
             Some(managed) => managed.open.clone(),
@@ -388,7 +402,6 @@ impl Simulation<'_> {
         for index in order {
             self.refresh(index);
             self.pump(index);
-            self.arm(index);
         }
     }
 
@@ -401,100 +414,6 @@ impl Simulation<'_> {
                 .meter
                 .window(self.now, controller.window(sender.slot()));
         }
-    }
-
-    /// Sends what the window, the pacer and the application allow.
-    #[inline]
-    fn pump(&mut self, index: u32) {
-        loop {
-            let subflow = &self.subflows[index as usize];
-            let source = &mut self.sources[subflow.source as usize];
-            let Some(sender) = &subflow.sender else {
-                return;
-            };
-            // A meter that has ended knows no window any more.
-            if source.backlog == 0 || subflow.meter.is_over() {
-                return;
-            }
-            if source.unresponsive {
-                let burst = std::mem::take(&mut source.backlog);
-                return (0..burst).for_each(|_| self.send(index, true));
-            }
-            if sender.pto_count() > 0 && source.avoids_silent_paths() {
-                return;
-            }
-            let packets = match sender.permit_within(self.now, subflow.meter.current()) {
-                Permit::Now { packets } => packets,
-                Permit::Paced(at) => return self.schedule_subflow(index, at),
-                Permit::WindowFull => return,
-            };
-            let pacing = sender.config().pacing;
-            let burst = u64::from(packets).min(source.backlog);
-            source.backlog -= burst;
-            for _ in 0..burst {
-                self.send(index, true);
-            }
-            if !pacing {
-                return;
-            }
-        }
-    }
-
-    #[inline]
-    fn send(&mut self, index: u32, data: bool) {
-        let subflow = &mut self.subflows[index as usize];
-        let source = &self.sources[subflow.source as usize];
-        let Some(sender) = &mut subflow.sender else {
-            return;
-        };
-        let bytes = sender.config().packet_size;
-        let sent = Sent {
-            bytes,
-            ack_eliciting: true,
-            app_limited: source.backlog == 0,
-            payload: data,
-        };
-        let number = sender.on_sent(self.now, sent);
-        self.launch(index, number, bytes);
-    }
-
-    /// A packet leaves for its path's first link.
-    #[inline(always)]
-    fn launch(&mut self, index: u32, number: u64, bytes: u32) {
-        let mut item = Transit::new(self.now, index, number, Stage::Forward);
-        let Some(egress) = &mut self.subflows[index as usize].egress else {
-            return self.network.forward(item);
-        };
-        if egress.jitter > 0 {
-            let jitter = egress.rng.random_range(0..=egress.jitter);
-            // Strictly later, so that no two packets of a subflow tie.
-            let earliest = egress.latest.as_nanos() + 1;
-            item.at = Time::from_nanos((self.now.as_nanos() + jitter).max(earliest));
-            egress.latest = item.at;
-        }
-        if let Some(access) = &mut egress.access {
-            let packet = Packet {
-                ecn: egress.ecn,
-                l4s: egress.l4s,
-                ..Packet::new(bytes)
-            };
-            // Its queue decides at once: see `check`.
-            let verdict = access.offer(item.at, packet);
-            let Verdict::Delivered {
-                arrives, marked, ..
-            } = verdict
-            else {
-                return;
-            };
-            item.at = arrives;
-            if marked {
-                item.mark();
-            }
-        }
-        let (own, shared) = egress.fifos;
-        let under_way = &mut self.network.under_way;
-        let fits = under_way.latest(shared) <= item.at;
-        under_way.push(if fits { shared } else { own }, item);
     }
 
     fn result(&mut self, complete: bool) -> RunResult {

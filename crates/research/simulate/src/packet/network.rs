@@ -46,6 +46,9 @@ struct Route {
 /// A subflow's route, and what happens to its packets on it.
 #[derive(Debug)]
 struct SubflowPath {
+    /// How many links there are, and the first.
+    hops: u32,
+    first: u32,
     route: u32,
     bytes: u32,
     ack_bytes: u32,
@@ -165,6 +168,8 @@ impl Network {
                 let at_once = flow.ack.every <= 1 && last_back.is_none();
                 let back = spec.return_delay + flow.extra_return;
                 self.paths.push(SubflowPath {
+                    hops: spec.links.len() as u32,
+                    first: spec.links.first().map_or(0, |&link| link as u32),
                     route: path as u32,
                     bytes: flow.sender.packet_size,
                     ack_bytes: flow.ack.bytes,
@@ -191,8 +196,10 @@ impl Network {
     #[inline(always)]
     pub(super) fn forward(&mut self, item: Transit) {
         let path = &self.paths[item.subflow as usize];
-        let route = &self.routes[path.route as usize].forward;
-        let link = route[item.hop()];
+        let link = match item.hop() {
+            0 => path.first,
+            hop => self.routes[path.route as usize].forward[hop],
+        };
         let packet = Packet {
             bytes: path.bytes,
             ecn: path.ecn,
@@ -236,12 +243,11 @@ impl Network {
     #[inline(always)]
     fn forwarded(&mut self, link: u32, mut item: Transit, arrives: Time, marked: bool) {
         let path = &self.paths[item.subflow as usize];
-        let route = &self.routes[path.route as usize].forward;
         if marked {
             item.mark();
         }
         item.pass_hop();
-        if item.hop() == route.len() {
+        if item.hop() == path.hops as usize {
             item.at = path.exit.after(arrives);
             item.set_stage(path.exit.stage);
             self.under_way.push(path.exit.fifo, item);

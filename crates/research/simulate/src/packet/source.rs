@@ -134,6 +134,21 @@ pub(super) struct Egress {
     pub(super) l4s: bool,
 }
 
+impl Subflow {
+    /// The sender has taken an acknowledgement: notes the round-trip time.
+    #[inline(always)]
+    pub(super) fn note_rtt(&mut self, now: Time) {
+        let Some(sender) = &self.sender else {
+            return;
+        };
+        let rtt = sender.rtt().latest_nanos();
+        self.meter.rtt(rtt);
+        if let Some(rtts) = &mut self.rtts {
+            rtts.add(now, rtt);
+        }
+    }
+}
+
 impl Source {
     /// All randomness of its path manager, if it has one, is from `seed`.
     ///

@@ -40,7 +40,6 @@ impl Simulation<'_> {
         self.on_receiver_timer(index);
         self.on_sender_timer(index);
         self.pump(index);
-        self.arm(index);
     }
 
     fn on_receiver_timer(&mut self, index: u32) {
@@ -50,7 +49,7 @@ impl Simulation<'_> {
                 let write = |record: &mut _| receiver.acknowledge(now, record);
                 self.network.acknowledge(now, index, write);
             } else if let Some(at) = receiver.deadline() {
-                self.schedule_subflow(index, at);
+                self.sending(index).schedule(at);
             }
         }
     }
