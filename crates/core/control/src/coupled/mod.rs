@@ -23,16 +23,18 @@ const MIN_RTT: f64 = 1e-6;
 /// number of paths, so with more than eight paths `I_r` is kept for n/8 acknowledgements of path r
 /// (and computed anew at its loss, its round's end and when a path comes or goes): O(1) amortised.
 #[derive(Clone, Debug)]
+// What every acknowledgement touches comes first: see `Sender`.
+#[repr(C)]
 pub struct Coupled<L> {
-    law: L,
-    options: Options,
     slots: Slots<Member>,
     /// What the law sees, without holes, windows in packets of each path's own size.
     paths: Vec<Path<f64>>,
-    /// Whose each of `paths` is.
-    owners: Vec<Owner>,
     /// Paths have different packet sizes.
     mixed: bool,
+    options: Options,
+    law: L,
+    /// Whose each of `paths` is.
+    owners: Vec<Owner>,
     /// `paths` in packets of one size, where they differ.
     scratch: Vec<Path<f64>>,
     /// The smallest window of a path at present.

@@ -129,13 +129,14 @@ impl<P> Flight<P> {
 
     /// Takes the oldest packet in the ring, which is open and ack-eliciting.
     #[inline]
-    pub(super) fn take_oldest(&mut self) -> Option<(Time, Sent<P>)> {
+    pub(super) fn take_oldest(&mut self) -> Option<(u64, Time, Sent<P>)> {
         let entry = self.ring.pop_front()?;
         let sent = entry.sent?;
+        let number = self.base;
         self.base += 1;
         self.packets -= 1;
         self.bytes -= u64::from(sent.bytes);
-        Some((entry.at, sent))
+        Some((number, entry.at, sent))
     }
 
     /// Removes the oldest packet, whatever its state.

@@ -316,16 +316,16 @@ impl<P> Sender<P> {
         if self.retired {
             return Ok(());
         }
-        if let Some(number) = ack.only() {
-            let (delay, received) = (ack.delay, ack.receive_time);
-            let payload = self.on_oldest_acked(now, number, delay, received, controller);
-            if let Some(payload) = payload {
-                outcome.acked.push((number, payload));
-                return Ok(());
-            }
-        }
         self.measure_spare(now, controller);
         self.detect_spurious(now, &ack, controller);
+        // What came before is settled. Only what detection has learnt is looked at now and then.
+        let short = ack.is_short() || !self.recovery.learns();
+        if short && ack.ce_count.is_none() && self.is_next(ack.largest) {
+            let (delay, received) = (ack.delay, ack.receive_time);
+            let packet = self.settle_oldest(now, delay, received, controller);
+            outcome.acked.extend(packet);
+            return Ok(());
+        }
         let Some(newly) = self.take_acked(now, &ack, outcome) else {
             return Ok(());
         };
@@ -367,11 +367,31 @@ impl<P> Sender<P> {
         received: Option<Time>,
         controller: &mut C,
     ) -> Option<P> {
-        if !self.recovery.is_largest(number) || !self.flight.is_oldest(number) {
+        if !self.is_next(number) {
             return None;
         }
         self.measure_spare(now, controller);
-        let (sent, packet) = self.flight.take_oldest()?;
+        let (_, payload) = self.settle_oldest(now, delay, received, controller)?;
+        Some(payload)
+    }
+
+    /// Whether this packet is the oldest in flight, and none that was sent later was acknowledged.
+    #[inline]
+    fn is_next(&self, number: u64) -> bool {
+        self.recovery.is_largest(number) && self.flight.is_oldest(number)
+    }
+
+    /// The oldest packet in flight was acknowledged, and none that was sent later. Returns its
+    /// number and what it carried.
+    #[inline(always)]
+    fn settle_oldest<C: Controller + ?Sized>(
+        &mut self,
+        now: Time,
+        delay: Duration,
+        received: Option<Time>,
+        controller: &mut C,
+    ) -> Option<(u64, P)> {
+        let (number, sent, packet) = self.flight.take_oldest()?;
         let newly = Newly {
             bytes: u64::from(packet.bytes),
             eliciting: true,
@@ -380,13 +400,13 @@ impl<P> Sender<P> {
             app_limited: packet.app_limited,
         };
         self.count_acked(now, newly.bytes);
-        // Everything older is settled, so nothing is lost and no loss was spurious.
+        // Everything older is settled, so nothing is lost.
         let sample = self.sample_rtt(now, sent, delay);
         self.recovery.on_oldest_acked(number);
         self.report_ack(now, &newly, Some(sample), received, controller);
         self.restart_timer(now);
         self.update_pacer(controller);
-        Some(packet.payload)
+        Some((number, packet.payload))
     }
 
     /// When [`Sender::on_timeout`] must be called, if nothing else happens before.

@@ -2,6 +2,7 @@
 //! and when the controller hears of a loss event; what the window does then is the controller's.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use manyway_units::Time;
@@ -15,6 +16,8 @@ use crate::rtt::Rtt;
 
 /// So many lost packets are remembered, to notice that they weren't.
 const MAX_REMEMBERED: usize = 1024;
+/// For three probe timeouts, and at least so long.
+const MIN_MEMORY: Duration = Duration::from_secs(1);
 
 /// Loss detection (RFC 9002 §6.1), recovery periods (§7.3.2) and persistent congestion (§7.6).
 #[derive(Clone, Debug)]
@@ -99,6 +102,12 @@ impl Recovery {
     #[inline]
     pub(super) fn loss_time(&self) -> Option<Time> {
         self.loss_time
+    }
+
+    /// Whether detection is adaptive.
+    #[inline]
+    pub(super) fn learns(&self) -> bool {
+        self.reordering.is_some()
     }
 
     /// Whether the packet was sent before the last window cut.
@@ -208,16 +217,17 @@ impl Recovery {
     /// How many of the packets `ack` acknowledges had been declared lost.
     #[inline]
     pub(super) fn spurious(&mut self, now: Time, ack: &AckInfo<'_>, rtt: &Rtt) -> u64 {
-        let oldest = ack
-            .ranges
-            .last()
-            .map_or(ack.largest, |range| *range.start());
-        match self.remembered.back() {
-            Some(newest) if oldest <= newest.number => {
-                self.forget(now, rtt);
-                self.take_spurious(now, ack, rtt)
-            }
-            _ => 0,
+        self.forget(now, rtt);
+        let (Some(oldest), Some(newest)) = (self.remembered.front(), self.remembered.back()) else {
+            return 0;
+        };
+        let remembered = oldest.number..=newest.number;
+        let meets = |range: &RangeInclusive<u64>| {
+            range.start() <= remembered.end() && range.end() >= remembered.start()
+        };
+        match ack.ranges.iter().any(meets) {
+            true => self.take_spurious(now, ack, rtt),
+            false => 0,
         }
     }
 
@@ -353,8 +363,17 @@ impl Recovery {
     }
 
     /// Forgets losses so old that nobody will hear of them again.
+    #[inline]
     fn forget(&mut self, now: Time, rtt: &Rtt) {
-        let memory = (rtt.pto_base() * 3).max(Duration::from_secs(1));
+        let old = |declared: &Declared| now.since(declared.at) > MIN_MEMORY;
+        if self.remembered.front().is_some_and(old) {
+            self.forget_old(now, rtt);
+        }
+    }
+
+    #[inline(never)]
+    fn forget_old(&mut self, now: Time, rtt: &Rtt) {
+        let memory = (rtt.pto_base() * 3).max(MIN_MEMORY);
         while let Some(declared) = self.remembered.front()
             && now.since(declared.at) > memory
         {

@@ -9,13 +9,12 @@ use crate::options::bounded;
 
 /// How a [`super::Sender`] behaves.
 #[derive(Copy, Clone, Debug, PartialEq)]
+// In this order, since simulations of many flows wait for memory: what every packet and every
+// acknowledgement touch comes last, before the counters.
+#[repr(C)]
 pub struct SenderConfig {
-    /// Bytes of a full packet; a window of w packets allows w times as many bytes in flight.
-    pub packet_size: u32,
     /// The round-trip time to assume before the first sample (RFC 9002 §6.2.2: 333 ms).
     pub initial_rtt: Duration,
-    /// The longest that the peer holds back an acknowledgement on purpose.
-    pub max_ack_delay: Duration,
     /// Whether the two thresholds below stay what they are.
     pub loss_detection: LossDetection,
     /// A packet is lost when one sent this many packets later is acknowledged (RFC 9002 §6.1.1).
@@ -23,10 +22,6 @@ pub struct SenderConfig {
     /// A packet is lost when a later one is acknowledged and this many round trips have passed
     /// since it was sent (RFC 9002 §6.1.2).
     pub time_threshold: f64,
-    /// What happens when nothing is acknowledged for a while.
-    pub retransmission_timeout: RetransmissionTimeout,
-    /// Spread packets over the round trip instead of sending as soon as the window opens.
-    pub pacing: bool,
     /// The window to start from, in packets.
     pub initial_window: f64,
     /// Whether the sender starts by careful resume (RFC 9959), from what `remembered` says, and
@@ -37,6 +32,14 @@ pub struct SenderConfig {
     /// Persistent congestion is a run of losses longer than this many probe timeouts (RFC 9002
     /// §7.6.1).
     pub persistent_congestion_threshold: u32,
+    /// Spread packets over the round trip instead of sending as soon as the window opens.
+    pub pacing: bool,
+    /// Bytes of a full packet; a window of w packets allows w times as many bytes in flight.
+    pub packet_size: u32,
+    /// The longest that the peer holds back an acknowledgement on purpose.
+    pub max_ack_delay: Duration,
+    /// What happens when nothing is acknowledged for a while.
+    pub retransmission_timeout: RetransmissionTimeout,
 }
 
 /// What a path carried, for a later one between the same hosts.
@@ -145,15 +148,10 @@ pub struct AckInfo<'a> {
 }
 
 impl AckInfo<'_> {
-    /// The only packet that it acknowledges, if there is one and no marks are counted.
+    /// Whether it acknowledges one packet only.
     #[inline]
-    pub(super) fn only(&self) -> Option<u64> {
-        match self.ranges {
-            [range] if *range.start() == self.largest && self.ce_count.is_none() => {
-                Some(self.largest)
-            }
-            _ => None,
-        }
+    pub(super) fn is_short(&self) -> bool {
+        matches!(self.ranges, [range] if *range.start() == self.largest)
     }
 
     #[inline]
@@ -266,6 +264,7 @@ pub enum TimerEvent {
 /// Counters of one sender.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
+#[repr(C)]
 pub struct SenderStats {
     /// Packets sent, of all kinds.
     pub packets_sent: u64,

@@ -5,17 +5,18 @@
 /// A queue only has to know how many packets have left when it seems full, so a packet costs a
 /// write here and nothing else most of the time.
 #[derive(Debug, Clone)]
+#[repr(C)]
 pub(crate) struct Backlog {
+    /// Bytes of all packets ever pushed …
+    bytes_pushed: u64,
+    /// … and of those that have been cleared out.
+    bytes_popped: u64,
     /// A power of two of them, or none yet.
     slots: Box<[Slot]>,
     /// Packets ever pushed …
     pushed: u64,
     /// … and how many of those have been cleared out.
     popped: u64,
-    /// Bytes of all packets ever pushed …
-    bytes_pushed: u64,
-    /// … and of those that have been cleared out.
-    bytes_popped: u64,
 }
 
 #[derive(Debug, Copy, Clone, Default)]

@@ -37,22 +37,24 @@ use wire::Wire;
 /// ([`Queue::decides_late`](crate::Queue::decides_late)), those that have to wait get a
 /// [`Ticket`](crate::Ticket), and [`Link::decide`] tells the rest.
 #[derive(Debug, Clone)]
+// What each packet touches is together, at the beginning.
+#[repr(C)]
 pub struct Link {
+    uniform: Uniform,
+    latest_offer: u64,
+    /// When the last accepted packet has left.
+    free_at: Fine,
+    /// In ns.
+    sojourn: u128,
+    /// Propagation delay, in ns.
+    delay: u64,
+    offered: u64,
     /// Nothing but DropTail, and up: what `offer` does itself.
     plain: bool,
     up: bool,
-    latest_offer: u64,
+    backlog: Backlog,
     /// Time that one byte takes, in 2^-31 ns.
     per_byte: u64,
-    /// Propagation delay, in ns.
-    delay: u64,
-    /// When the last accepted packet has left.
-    free_at: Fine,
-    uniform: Uniform,
-    offered: u64,
-    /// In ns.
-    sojourn: u128,
-    backlog: Backlog,
     max_packets: u64,
     max_bytes: u64,
     /// When the link was last taken down by hand, in ns.

@@ -5,14 +5,20 @@ use manyway_units::Time;
 use super::ring::Ring;
 use crate::events::mix;
 
-/// A packet on its way: where it is next, and when. Whole words only, so that copies are cheap.
+/// A packet on its way. Two whole words, which are passed in registers.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub(super) struct Transit {
-    pub(super) at: Time,
     /// Packet number, or the index of an acknowledgement's record.
     pub(super) number: u64,
-    pub(super) subflow: u32,
-    tag: u32,
+    /// The subflow's number; above that, what the constants below say.
+    place: u64,
+}
+
+/// A packet on its way, and when it is where it goes next.
+#[derive(Debug, Copy, Clone, PartialEq, Eq)]
+pub(super) struct Due {
+    pub(super) at: Time,
+    pub(super) item: Transit,
 }
 
 /// What happens to a packet when its time has come.
@@ -33,34 +39,40 @@ pub(super) enum Stage {
     Decide,
 }
 
-const STAGE: u32 = 0xff;
-const HOP: u32 = 0xff00;
-const ONE_HOP: u32 = 0x100;
-const MARKED: u32 = 0x1_0000;
+const STAGE: u64 = 0xff << 32;
+const HOP: u64 = 0xff00 << 32;
+const ONE_HOP: u64 = 0x100 << 32;
+const MARKED: u64 = 0x1_0000 << 32;
+
+impl Due {
+    /// Fills places that hold nothing.
+    pub(super) const NOTHING: Self = Self {
+        at: Time::MAX,
+        item: Transit {
+            number: 0,
+            place: (Stage::Decide as u64) << 32,
+        },
+    };
+}
 
 impl Transit {
-    /// Fills places that hold none.
-    pub(super) const NONE: Self = Self {
-        at: Time::MAX,
-        number: 0,
-        subflow: 0,
-        tag: Stage::Decide as u32,
-    };
-
     /// A packet at the beginning of its way.
     #[inline]
-    pub(super) fn new(at: Time, subflow: u32, number: u64, stage: Stage) -> Self {
+    pub(super) fn new(subflow: u32, number: u64, stage: Stage) -> Self {
         Self {
-            at,
             number,
-            subflow,
-            tag: stage as u32,
+            place: u64::from(subflow) | (stage as u64) << 32,
         }
     }
 
     #[inline]
-    pub(super) fn stage(&self) -> Stage {
-        match self.tag & STAGE {
+    pub(super) fn subflow(self) -> u32 {
+        self.place as u32
+    }
+
+    #[inline]
+    pub(super) fn stage(self) -> Stage {
+        match (self.place & STAGE) >> 32 {
             0 => Stage::Forward,
             1 => Stage::Receive,
             2 => Stage::Acknowledged,
@@ -72,29 +84,29 @@ impl Transit {
 
     #[inline]
     pub(super) fn set_stage(&mut self, stage: Stage) {
-        self.tag = self.tag & !STAGE | stage as u32;
+        self.place = self.place & !STAGE | (stage as u64) << 32;
     }
 
     /// How many links of its route it has passed.
     #[inline]
-    pub(super) fn hop(&self) -> usize {
-        ((self.tag & HOP) >> 8) as usize
+    pub(super) fn hop(self) -> usize {
+        ((self.place & HOP) >> 40) as usize
     }
 
     #[inline]
     pub(super) fn pass_hop(&mut self) {
-        self.tag += ONE_HOP;
+        self.place += ONE_HOP;
     }
 
     /// Whether it carries the mark Congestion Experienced.
     #[inline]
-    pub(super) fn is_marked(&self) -> bool {
-        self.tag & MARKED != 0
+    pub(super) fn is_marked(self) -> bool {
+        self.place & MARKED != 0
     }
 
     #[inline]
     pub(super) fn mark(&mut self) {
-        self.tag |= MARKED;
+        self.place |= MARKED;
     }
 }
 
@@ -137,7 +149,7 @@ impl EventQueue {
             fifos: Vec::new(),
             lanes: Vec::new(),
             heads: Heap::EMPTY,
-            first: Transit::NONE,
+            first: Due::NOTHING.item,
             first_key: u128::MAX,
             seed,
         }
@@ -154,49 +166,55 @@ impl EventQueue {
     }
 
     /// Appends to a FIFO, or to a lane if the item overtakes what is in there.
-    // Passed in memory, the item would be read again before its words have got there.
     #[inline(always)]
-    pub(super) fn push(&mut self, id: FifoId, item: Transit) {
-        match self.fifos[id.0 as usize].latest <= item.at {
-            true => self.append(id, item),
-            false => self.overtake(item),
+    pub(super) fn push(&mut self, id: FifoId, at: Time, item: Transit) {
+        match self.fifos[id.0 as usize].latest <= at {
+            true => self.append(id, at, item),
+            false => self.overtake(at, item),
         }
     }
 
     /// Appends to the first FIFO, or to the second if the item overtakes what is in the first.
     #[inline(always)]
-    pub(super) fn push_to_either(&mut self, first: FifoId, second: FifoId, item: Transit) {
-        match self.fifos[first.0 as usize].latest <= item.at {
-            true => self.append(first, item),
-            false => self.push(second, item),
+    pub(super) fn push_to_either(
+        &mut self,
+        first: FifoId,
+        second: FifoId,
+        at: Time,
+        item: Transit,
+    ) {
+        match self.fifos[first.0 as usize].latest <= at {
+            true => self.append(first, at, item),
+            false => self.push(second, at, item),
         }
     }
 
     #[cold]
-    fn overtake(&mut self, item: Transit) {
-        let fits = |&&lane: &&FifoId| self.fifos[lane.0 as usize].latest <= item.at;
+    #[inline(never)]
+    fn overtake(&mut self, at: Time, item: Transit) {
+        let fits = |&&lane: &&FifoId| self.fifos[lane.0 as usize].latest <= at;
         let lane = self.lanes.iter().find(fits).copied();
         let lane = lane.unwrap_or_else(|| {
             let lane = self.add();
             self.lanes.push(lane);
             lane
         });
-        self.append(lane, item);
+        self.append(lane, at, item);
     }
 
     #[inline(always)]
-    fn append(&mut self, id: FifoId, item: Transit) {
+    fn append(&mut self, id: FifoId, at: Time, item: Transit) {
         let next = self.next();
         let fifo = &mut self.fifos[id.0 as usize];
-        fifo.latest = item.at;
+        fifo.latest = at;
         if fifo.items.is_empty() && self.first_key as u32 != id.0 {
-            let key = key(item.at, fifo.salt, id.0);
+            let key = key(at, fifo.salt, id.0);
             if key < next {
                 return self.put_first(key, item);
             }
             self.heads.push(key);
         }
-        fifo.items.push_back(item);
+        fifo.items.push_back(Due { at, item });
     }
 
     /// The item comes before all others.
@@ -204,8 +222,9 @@ impl EventQueue {
     fn put_first(&mut self, key: u128, item: Transit) {
         if self.first_key != u128::MAX {
             self.heads.push(self.first_key);
+            let (at, item) = (time_of(self.first_key), self.first);
             let fifo = &mut self.fifos[self.first_key as u32 as usize];
-            fifo.items.push_front(self.first);
+            fifo.items.push_front(Due { at, item });
         }
         self.first_key = key;
         self.first = item;
@@ -228,7 +247,7 @@ impl EventQueue {
         }
         let id = self.heads.least() as u32;
         let fifo = &mut self.fifos[id as usize];
-        let item = fifo.items.pop_front().expect("its head is among the heads");
+        let Due { item, .. } = fifo.items.pop_front().expect("its head is among the heads");
         match fifo.items.front() {
             Some(next) => self.heads.replace_least(key(next.at, fifo.salt, id)),
             None => self.heads.remove_least(),
@@ -381,12 +400,18 @@ mod tests {
 
     use super::*;
 
-    fn item(at: u64, subflow: u32) -> Transit {
-        Transit::new(Time::from_nanos(at), subflow, 0, Stage::Forward)
+    fn item(subflow: u32) -> Transit {
+        Transit::new(subflow, 0, Stage::Forward)
     }
 
-    fn take(queue: &mut EventQueue) -> Option<Transit> {
-        (queue.next() < u128::MAX).then(|| queue.pop())
+    fn push(queue: &mut EventQueue, id: FifoId, at: u64, subflow: u32) {
+        queue.push(id, Time::from_nanos(at), item(subflow));
+    }
+
+    /// The next item's time, ns, and subflow.
+    fn take(queue: &mut EventQueue) -> Option<(u64, u32)> {
+        let key = queue.next();
+        (key < u128::MAX).then(|| (time_of(key).as_nanos(), queue.pop().subflow()))
     }
 
     #[test]
@@ -396,9 +421,9 @@ mod tests {
             let ids = [queue.add(), queue.add()];
             let winners: Vec<u32> = (0..1000)
                 .map(|at| {
-                    queue.push(ids[0], item(at, 0));
-                    queue.push(ids[1], item(at, 1));
-                    let winner = queue.pop().subflow;
+                    push(&mut queue, ids[0], at, 0);
+                    push(&mut queue, ids[1], at, 1);
+                    let winner = queue.pop().subflow();
                     queue.pop();
                     winner
                 })
@@ -416,7 +441,7 @@ mod tests {
 
     #[test]
     fn tags_keep_their_parts_apart() {
-        let mut item = item(1, 2);
+        let mut item = item(2);
         for hop in 0..255 {
             assert_eq!(item.hop(), hop);
             item.pass_hop();
@@ -469,17 +494,17 @@ mod tests {
             for (fifo, delay, pop) in steps {
                 let at = (now + delay).max(last[fifo as usize]);
                 last[fifo as usize] = at;
-                queue.push(ids[fifo as usize], item(at, fifo));
+                push(&mut queue, ids[fifo as usize], at, fifo);
                 pushed += 1;
-                if pop && let Some(item) = take(&mut queue) {
-                    prop_assert!(item.at.as_nanos() >= now);
-                    now = item.at.as_nanos();
+                if pop && let Some((at, _)) = take(&mut queue) {
+                    prop_assert!(at >= now);
+                    now = at;
                     popped += 1;
                 }
             }
-            while let Some(item) = take(&mut queue) {
-                prop_assert!(item.at.as_nanos() >= now);
-                now = item.at.as_nanos();
+            while let Some((at, _)) = take(&mut queue) {
+                prop_assert!(at >= now);
+                now = at;
                 popped += 1;
             }
             prop_assert_eq!(pushed, popped);
@@ -492,10 +517,10 @@ mod tests {
             let id = queue.add();
             let mut at: Vec<u64> = (0u64..).zip(&delays).map(|(n, delay)| n + delay).collect();
             for &at in &at {
-                queue.push(id, item(at, 0));
+                push(&mut queue, id, at, 0);
             }
             at.sort_unstable();
-            let popped = std::iter::from_fn(|| take(&mut queue)).map(|item| item.at.as_nanos());
+            let popped = std::iter::from_fn(|| take(&mut queue)).map(|(at, _)| at);
             prop_assert_eq!(popped.collect::<Vec<_>>(), at);
             // No more lanes than packets can be late by.
             prop_assert!(queue.lanes.len() <= 50);

@@ -177,19 +177,19 @@ impl Simulation<'_> {
     #[inline(always)]
     fn on_packet(&mut self, item: Transit) {
         match item.stage() {
-            Stage::Forward => self.network.forward(item),
+            Stage::Forward => self.network.forward(self.now, item),
             Stage::Acknowledged => self.on_acknowledged(item),
             Stage::Receive => self.on_received(item),
-            Stage::Backward => self.network.backward(item),
+            Stage::Backward => self.network.backward(self.now, item),
             Stage::Returned => self.on_returned(item),
-            Stage::Decide => self.network.decide(item.at, item.subflow),
+            Stage::Decide => self.network.decide(self.now, item.subflow()),
         }
     }
 
     /// The acknowledgement of one packet arrives.
     #[inline(always)]
     fn on_acknowledged(&mut self, item: Transit) {
-        if !self.sending(item.subflow).acknowledge_oldest(&item) {
+        if !self.sending(item.subflow()).acknowledge_oldest(item) {
             self.on_acknowledged_any(item);
         }
     }
@@ -197,7 +197,7 @@ impl Simulation<'_> {
     /// [`Simulation::on_acknowledged`], whatever it acknowledges.
     #[inline(never)]
     fn on_acknowledged_any(&mut self, item: Transit) {
-        let subflow = &mut self.subflows[item.subflow as usize];
+        let subflow = &mut self.subflows[item.subflow() as usize];
         subflow.marks += u64::from(item.is_marked());
         let ranges = [item.number..=item.number];
         let ack = AckInfo {
@@ -205,12 +205,12 @@ impl Simulation<'_> {
             ranges: &ranges,
             delay: Duration::ZERO,
             ce_count: (subflow.marks > 0).then_some(subflow.marks),
-            receive_time: Some(self.network.received_at(item.subflow, item.at)),
+            receive_time: Some(self.network.received_at(item.subflow(), self.now)),
         };
         self.outcome.clear();
         let source = &mut self.sources[subflow.source as usize];
         let Some(sender) = &mut subflow.sender else {
-            return self.on_probe_answer(item.subflow, &ranges);
+            return self.on_probe_answer(item.subflow(), &ranges);
         };
         let window = source.controller.show(Acknowledged {
             sender,
@@ -218,12 +218,12 @@ impl Simulation<'_> {
             ack,
             outcome: &mut self.outcome,
         });
-        self.after_ack(item.subflow, window);
+        self.after_ack(item.subflow(), window);
     }
 
     /// A recorded acknowledgement arrives.
     fn on_returned(&mut self, item: Transit) {
-        let subflow = &mut self.subflows[item.subflow as usize];
+        let subflow = &mut self.subflows[item.subflow() as usize];
         let record = self.network.record(item.number);
         let largest = record.largest().unwrap_or(0);
         let ack = AckInfo {
@@ -238,7 +238,7 @@ impl Simulation<'_> {
         let Some(sender) = &mut subflow.sender else {
             let ranges = record.ranges.clone();
             self.network.release(item.number);
-            return self.on_probe_answer(item.subflow, &ranges);
+            return self.on_probe_answer(item.subflow(), &ranges);
         };
         let window = source.controller.show(Acknowledged {
             sender,
@@ -247,28 +247,28 @@ impl Simulation<'_> {
             outcome: &mut self.outcome,
         });
         self.network.release(item.number);
-        self.after_ack(item.subflow, window);
+        self.after_ack(item.subflow(), window);
     }
 
     /// A data packet arrives at a receiver that keeps state.
     fn on_received(&mut self, item: Transit) {
-        let Some(receiver) = &mut self.subflows[item.subflow as usize].receiver else {
+        let Some(receiver) = &mut self.subflows[item.subflow() as usize].receiver else {
             return;
         };
-        match receiver.on_packet(item.at, item.number, item.is_marked()) {
+        match receiver.on_packet(self.now, item.number, item.is_marked()) {
             Reaction::Acknowledge => {
                 let now = self.now;
                 let write = |record: &mut _| receiver.acknowledge(now, record);
-                self.network.acknowledge(now, item.subflow, write);
+                self.network.acknowledge(now, item.subflow(), write);
             }
-            Reaction::Hold(at) => self.sending(item.subflow).schedule(at),
+            Reaction::Hold(at) => self.sending(item.subflow()).schedule(at),
             Reaction::Wait => {}
         }
     }
 
     /// The sender has taken an acknowledgement, and the window is this now: counts, and sends what
     /// may be sent.
-    #[inline]
+    #[inline(always)]
     fn after_ack(&mut self, index: u32, window: f64) {
         let subflow = &mut self.subflows[index as usize];
         if !self.outcome.acked.is_empty() {
@@ -280,7 +280,9 @@ impl Simulation<'_> {
             self.after_events(index, before);
             self.sending(index).arm();
         } else {
-            self.pump(index);
+            let mut sending = self.sending(index);
+            sending.pump();
+            sending.arm();
         }
     }
 
@@ -301,15 +303,23 @@ impl Simulation<'_> {
 
     /// Counts what was acknowledged and puts back what was lost; true if there is more to do about
     /// it.
-    #[inline]
+    #[inline(always)]
     fn settle(&mut self, index: u32) -> bool {
         let subflow = &mut self.subflows[index as usize];
-        let source = &mut self.sources[subflow.source as usize];
+        let source = &self.sources[subflow.source as usize];
         if source.plain && self.outcome.lost.is_empty() && source.state == FlowState::Active {
             let data = self.outcome.acked.iter().filter(|(_, data)| *data);
             subflow.meter.delivered(data.count() as u64);
             return false;
         }
+        self.settle_any(index)
+    }
+
+    /// [`Simulation::settle`] where it takes more than to count.
+    #[inline(never)]
+    fn settle_any(&mut self, index: u32) -> bool {
+        let subflow = &mut self.subflows[index as usize];
+        let source = &mut self.sources[subflow.source as usize];
         let abandoned = subflow.abandoned;
         let count = |packets: &[(u64, bool)]| match packets {
             [] => 0,

@@ -194,8 +194,8 @@ impl Network {
 
     /// A packet enters the next link of its route, now.
     #[inline(always)]
-    pub(super) fn forward(&mut self, item: Transit) {
-        let path = &self.paths[item.subflow as usize];
+    pub(super) fn forward(&mut self, at: Time, item: Transit) {
+        let path = &self.paths[item.subflow() as usize];
         let link = match item.hop() {
             0 => path.first,
             hop => self.routes[path.route as usize].forward[hop],
@@ -204,12 +204,12 @@ impl Network {
             bytes: path.bytes,
             ecn: path.ecn,
             l4s: path.l4s,
-            flow: 2 * item.subflow,
+            flow: 2 * item.subflow(),
             class: path.class,
         };
-        let verdict = self.links[link as usize].offer(item.at, packet);
+        let verdict = self.links[link as usize].offer(at, packet);
         if self.tap.is_some() {
-            self.tell(link, &item, packet, verdict);
+            self.tell(link, (at, item), packet, verdict);
         }
         match verdict {
             Verdict::Delivered {
@@ -222,7 +222,7 @@ impl Network {
 
     /// Tells the tap of a packet that was offered to a link.
     #[cold]
-    fn tell(&mut self, link: u32, item: &Transit, packet: Packet, verdict: Verdict) {
+    fn tell(&mut self, link: u32, (at, item): (Time, Transit), packet: Packet, verdict: Verdict) {
         let number = match item.stage() {
             Stage::Backward => self.records.get(item.number).largest(),
             _ => Some(item.number),
@@ -230,7 +230,7 @@ impl Network {
         let busy_until = self.links[link as usize].busy_until();
         if let Some(tap) = &mut self.tap {
             let came = Came {
-                at: item.at,
+                at,
                 packet,
                 number,
                 marked: item.is_marked(),
@@ -242,18 +242,17 @@ impl Network {
     /// A packet has passed this link of its route.
     #[inline(always)]
     fn forwarded(&mut self, link: u32, mut item: Transit, arrives: Time, marked: bool) {
-        let path = &self.paths[item.subflow as usize];
+        let path = &self.paths[item.subflow() as usize];
         if marked {
             item.mark();
         }
         item.pass_hop();
         if item.hop() == path.hops as usize {
-            item.at = path.exit.after(arrives);
+            let at = path.exit.after(arrives);
             item.set_stage(path.exit.stage);
-            self.under_way.push(path.exit.fifo, item);
+            self.under_way.push(path.exit.fifo, at, item);
         } else {
-            item.at = arrives;
-            self.under_way.push(FifoId(link), item);
+            self.under_way.push(FifoId(link), arrives, item);
         }
     }
 
@@ -264,8 +263,8 @@ impl Network {
         if let Some(late) = &mut self.late[link as usize]
             && let Some(at) = late.held.put(ticket, item, model)
         {
-            let moment = Transit::new(at, link, 0, Stage::Decide);
-            self.under_way.push(late.moments, moment);
+            let moment = Transit::new(link, 0, Stage::Decide);
+            self.under_way.push(late.moments, at, moment);
         }
     }
 
@@ -298,8 +297,8 @@ impl Network {
         if let Some(late) = &mut self.late[index] {
             late.held.is_asked(now);
             if let Some(at) = late.held.expect(&self.links[index]) {
-                let moment = Transit::new(at, link, 0, Stage::Decide);
-                self.under_way.push(late.moments, moment);
+                let moment = Transit::new(link, 0, Stage::Decide);
+                self.under_way.push(late.moments, at, moment);
             }
         }
     }
@@ -313,26 +312,27 @@ impl Network {
     ) {
         let (number, record) = self.records.take();
         write(record);
-        self.backward(Transit::new(now, subflow, number, Stage::Backward));
+        self.backward(now, Transit::new(subflow, number, Stage::Backward));
     }
 
     /// An acknowledgement enters the next link of its way back, now, or gets through.
-    pub(super) fn backward(&mut self, item: Transit) {
-        let path = &self.paths[item.subflow as usize];
+    #[inline(always)]
+    pub(super) fn backward(&mut self, at: Time, item: Transit) {
+        let path = &self.paths[item.subflow() as usize];
         let route = &self.routes[path.route as usize].backward;
         let Some(&link) = route.get(item.hop()) else {
-            return self.returned(None, item, item.at);
+            return self.returned(None, item, at);
         };
         let packet = Packet {
             bytes: path.ack_bytes,
             ecn: false,
             l4s: false,
-            flow: 2 * item.subflow + 1,
+            flow: 2 * item.subflow() + 1,
             class: path.class,
         };
-        let verdict = self.links[link as usize].offer(item.at, packet);
+        let verdict = self.links[link as usize].offer(at, packet);
         if self.tap.is_some() {
-            self.tell(link, &item, packet, verdict);
+            self.tell(link, (at, item), packet, verdict);
         }
         match verdict {
             Verdict::Delivered { arrives, .. } => self.returned(Some(link), item, arrives),
@@ -342,19 +342,19 @@ impl Network {
     }
 
     /// An acknowledgement has passed this link of its way back, if that has any.
+    #[inline(always)]
     fn returned(&mut self, link: Option<u32>, mut item: Transit, arrives: Time) {
-        let path = &self.paths[item.subflow as usize];
+        let path = &self.paths[item.subflow() as usize];
         let route = &self.routes[path.route as usize].backward;
-        item.at = arrives;
         if let Some(link) = link {
             item.pass_hop();
             if item.hop() < route.len() {
-                return self.under_way.push(FifoId(link), item);
+                return self.under_way.push(FifoId(link), arrives, item);
             }
         }
-        item.at = path.back.after(item.at);
+        let at = path.back.after(arrives);
         item.set_stage(path.back.stage);
-        self.under_way.push(path.back.fifo, item);
+        self.under_way.push(path.back.fifo, at, item);
     }
 
     /// When the packet whose acknowledgement arrives at `now` got to the receiver.

@@ -1,11 +1,11 @@
 //! Packets in the order in which they came.
 
-use super::event_queue::Transit;
+use super::event_queue::Due;
 
 /// A queue of packets, first in, first out: a ring of a power of two of places.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ring {
-    slots: Box<[Transit]>,
+    slots: Box<[Due]>,
     /// Packets ever taken …
     taken: u32,
     /// … and ever put, both modulo 2^32.
@@ -21,7 +21,7 @@ impl Ring {
     }
 
     #[inline(always)]
-    pub(super) fn front(&self) -> Option<&Transit> {
+    pub(super) fn front(&self) -> Option<&Due> {
         match self.is_empty() {
             true => None,
             false => self.slots.get(self.place(self.taken)),
@@ -29,14 +29,14 @@ impl Ring {
     }
 
     #[inline(always)]
-    pub(super) fn pop_front(&mut self) -> Option<Transit> {
+    pub(super) fn pop_front(&mut self) -> Option<Due> {
         let item = *self.front()?;
         self.taken = self.taken.wrapping_add(1);
         Some(item)
     }
 
     #[inline(always)]
-    pub(super) fn push_back(&mut self, item: Transit) {
+    pub(super) fn push_back(&mut self, item: Due) {
         if self.is_full() {
             self.grow();
         }
@@ -46,7 +46,7 @@ impl Ring {
     }
 
     /// Puts a packet before all others.
-    pub(super) fn push_front(&mut self, item: Transit) {
+    pub(super) fn push_front(&mut self, item: Due) {
         if self.is_full() {
             self.grow();
         }
@@ -72,7 +72,7 @@ impl Ring {
         let mut slots = Vec::with_capacity(capacity);
         slots.extend(std::iter::from_fn(|| self.pop_front()));
         (self.taken, self.put) = (0, slots.len() as u32);
-        slots.resize(capacity, Transit::NONE);
+        slots.resize(capacity, Due::NOTHING);
         self.slots = slots.into();
     }
 }
@@ -84,7 +84,7 @@ mod tests {
     use manyway_units::Time;
     use proptest::prelude::*;
 
-    use super::super::event_queue::Stage;
+    use super::super::event_queue::{Stage, Transit};
     use super::*;
 
     proptest! {
@@ -92,7 +92,10 @@ mod tests {
         fn is_a_queue(steps in prop::collection::vec(0u8..5, 0..400)) {
             let (mut ring, mut model) = (Ring::default(), VecDeque::new());
             for (number, step) in (0u64..).zip(steps) {
-                let item = Transit::new(Time::ZERO, 0, number, Stage::Forward);
+                let item = Due {
+                    at: Time::ZERO,
+                    item: Transit::new(0, number, Stage::Forward),
+                };
                 match step {
                     0..=1 => prop_assert_eq!(ring.pop_front(), model.pop_front()),
                     2 => {

@@ -49,7 +49,7 @@ impl Sending<'_> {
     /// The acknowledgement of one packet arrives. If that is the oldest in flight, and of a source
     /// that only has to count it, it is taken, and what may be sent is sent; else nothing happens.
     #[inline(always)]
-    pub(super) fn acknowledge_oldest(&mut self, item: &Transit) -> bool {
+    pub(super) fn acknowledge_oldest(&mut self, item: Transit) -> bool {
         let counts = self.source.plain && self.source.state == FlowState::Active;
         if !counts || item.is_marked() || self.subflow.marks > 0 {
             return false;
@@ -61,7 +61,7 @@ impl Sending<'_> {
             sender,
             now: self.now,
             number: item.number,
-            received: self.network.received_at(self.index, item.at),
+            received: self.network.received_at(self.index, self.now),
         };
         let Some((data, window)) = self.source.controller.show(one) else {
             return false;
@@ -129,16 +129,17 @@ impl Sending<'_> {
     /// A packet leaves for its path's first link.
     #[inline(always)]
     pub(super) fn launch(&mut self, number: u64, bytes: u32) {
-        let mut item = Transit::new(self.now, self.index, number, Stage::Forward);
+        let mut at = self.now;
+        let mut item = Transit::new(self.index, number, Stage::Forward);
         let Some(egress) = &mut self.subflow.egress else {
-            return self.network.forward(item);
+            return self.network.forward(at, item);
         };
         if egress.jitter > 0 {
             let jitter = egress.rng.random_range(0..=egress.jitter);
             // Strictly later, so that no two packets of a subflow tie.
             let earliest = egress.latest.as_nanos() + 1;
-            item.at = Time::from_nanos((self.now.as_nanos() + jitter).max(earliest));
-            egress.latest = item.at;
+            at = Time::from_nanos((self.now.as_nanos() + jitter).max(earliest));
+            egress.latest = at;
         }
         if let Some(access) = &mut egress.access {
             let packet = Packet {
@@ -147,20 +148,20 @@ impl Sending<'_> {
                 ..Packet::new(bytes)
             };
             // Its queue decides at once: see `check`.
-            let verdict = access.offer(item.at, packet);
+            let verdict = access.offer(at, packet);
             let Verdict::Delivered {
                 arrives, marked, ..
             } = verdict
             else {
                 return;
             };
-            item.at = arrives;
+            at = arrives;
             if marked {
                 item.mark();
             }
         }
         let (own, shared) = egress.fifos;
-        self.network.under_way.push_to_either(shared, own, item);
+        self.network.under_way.push_to_either(shared, own, at, item);
     }
 
     /// Sees to it that the subflow's timer fires in time.

@@ -48,21 +48,21 @@ pub(super) struct Source {
     pub(super) finished: Option<Time>,
     /// When the application's timer is set to.
     pub(super) timer: Time,
-    pub(super) controller: AnyController,
     /// Its subflows' numbers.
     pub(super) subflows: Range<u32>,
-    /// Packets of data that wait to be sent, lost ones included.
-    pub(super) backlog: u64,
     /// Packets of data not produced by the application yet.
     remaining: u64,
+    /// Bytes of payload in each packet.
+    pub(super) payload: u32,
     pub(super) finite: bool,
     /// Sends what the application produces at once, and nothing again.
     pub(super) unresponsive: bool,
     /// Endless, and without a path manager: what is acknowledged only has to be counted.
     pub(super) plain: bool,
-    /// Bytes of payload in each packet.
-    pub(super) payload: u32,
     pub(super) state: FlowState,
+    /// Packets of data that wait to be sent, lost ones included.
+    pub(super) backlog: u64,
+    pub(super) controller: AnyController,
     /// Who opens and closes paths, if anybody does.
     pub(super) managed: Option<Box<Managed>>,
 }
@@ -119,19 +119,21 @@ pub(super) struct Subflow {
 /// What happens to packets between a sender and their first shared link: jitter, and a private
 /// link.
 #[derive(Debug)]
+// What each packet touches is together, at the beginning.
+#[repr(C)]
 pub(super) struct Egress {
     /// The largest jitter, ns.
     pub(super) jitter: u64,
-    pub(super) latest: Time,
-    pub(super) rng: Pcg64Mcg,
     /// A FIFO of its own, and one that it shares with all others: most packets leave in order, and
     /// fewer FIFOs are faster to merge.
     pub(super) fifos: (FifoId, FifoId),
-    pub(super) access: Option<Link>,
     /// Packets are ECN-capable.
     pub(super) ecn: bool,
     /// They are L4S packets.
     pub(super) l4s: bool,
+    pub(super) access: Option<Link>,
+    pub(super) latest: Time,
+    pub(super) rng: Pcg64Mcg,
 }
 
 impl Subflow {
