@@ -1,7 +1,7 @@
 use std::ops::RangeInclusive;
 
 use super::*;
-use crate::controller::{Loss, LostPacket};
+use crate::controller::{Ack, Loss, LostPacket, Round};
 
 mod delivery;
 mod moving;
