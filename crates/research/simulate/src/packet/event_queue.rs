@@ -3,112 +3,8 @@
 use manyway_units::Time;
 
 use super::ring::Ring;
+use super::transit::{Due, Transit};
 use crate::events::mix;
-
-/// A packet on its way. Two whole words, which are passed in registers.
-#[derive(Debug, Copy, Clone, PartialEq, Eq)]
-pub(super) struct Transit {
-    /// Packet number, or the index of an acknowledgement's record.
-    pub(super) number: u64,
-    /// The subflow's number; above that, what the constants below say.
-    place: u64,
-}
-
-/// A packet on its way, and when it is where it goes next.
-#[derive(Debug, Copy, Clone, PartialEq, Eq)]
-pub(super) struct Due {
-    pub(super) at: Time,
-    pub(super) item: Transit,
-}
-
-/// What happens to a packet when its time has come.
-#[derive(Debug, Copy, Clone, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub(super) enum Stage {
-    /// A data packet enters its route's next link.
-    Forward,
-    /// A data packet gets to the receiver.
-    Receive,
-    /// The acknowledgement of this one data packet gets to the sender.
-    Acknowledged,
-    /// A recorded acknowledgement enters the next link of the way back.
-    Backward,
-    /// A recorded acknowledgement gets to the sender.
-    Returned,
-    /// No packet: a link decides about packets that wait. Its number is in the subflow's place.
-    Decide,
-}
-
-const STAGE: u64 = 0xff << 32;
-const HOP: u64 = 0xff00 << 32;
-const ONE_HOP: u64 = 0x100 << 32;
-const MARKED: u64 = 0x1_0000 << 32;
-
-impl Due {
-    /// Fills places that hold nothing.
-    pub(super) const NOTHING: Self = Self {
-        at: Time::MAX,
-        item: Transit {
-            number: 0,
-            place: (Stage::Decide as u64) << 32,
-        },
-    };
-}
-
-impl Transit {
-    /// A packet at the beginning of its way.
-    #[inline]
-    pub(super) fn new(subflow: u32, number: u64, stage: Stage) -> Self {
-        Self {
-            number,
-            place: u64::from(subflow) | (stage as u64) << 32,
-        }
-    }
-
-    #[inline]
-    pub(super) fn subflow(self) -> u32 {
-        self.place as u32
-    }
-
-    #[inline]
-    pub(super) fn stage(self) -> Stage {
-        match (self.place & STAGE) >> 32 {
-            0 => Stage::Forward,
-            1 => Stage::Receive,
-            2 => Stage::Acknowledged,
-            3 => Stage::Backward,
-            4 => Stage::Returned,
-            _ => Stage::Decide,
-        }
-    }
-
-    #[inline]
-    pub(super) fn set_stage(&mut self, stage: Stage) {
-        self.place = self.place & !STAGE | (stage as u64) << 32;
-    }
-
-    /// How many links of its route it has passed.
-    #[inline]
-    pub(super) fn hop(self) -> usize {
-        ((self.place & HOP) >> 40) as usize
-    }
-
-    #[inline]
-    pub(super) fn pass_hop(&mut self) {
-        self.place += ONE_HOP;
-    }
-
-    /// Whether it carries the mark Congestion Experienced.
-    #[inline]
-    pub(super) fn is_marked(self) -> bool {
-        self.place & MARKED != 0
-    }
-
-    #[inline]
-    pub(super) fn mark(&mut self) {
-        self.place |= MARKED;
-    }
-}
 
 /// Index of a FIFO in its [`EventQueue`].
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
@@ -396,8 +292,11 @@ impl Heap {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use proptest::prelude::*;
 
+    use super::super::transit::Stage;
     use super::*;
 
     fn item(subflow: u32) -> Transit {
@@ -440,31 +339,6 @@ mod tests {
     }
 
     #[test]
-    fn tags_keep_their_parts_apart() {
-        let mut item = item(2);
-        for hop in 0..255 {
-            assert_eq!(item.hop(), hop);
-            item.pass_hop();
-        }
-        assert!(!item.is_marked());
-        item.mark();
-        for stage in [
-            Stage::Forward,
-            Stage::Receive,
-            Stage::Acknowledged,
-            Stage::Backward,
-            Stage::Returned,
-            Stage::Decide,
-        ] {
-            item.set_stage(stage);
-            assert_eq!(
-                (item.stage(), item.hop(), item.is_marked()),
-                (stage, 255, true)
-            );
-        }
-    }
-
-    #[test]
     fn timers_come_in_order() {
         let mut timers = Timers::new(0);
         for (at, id) in [(5, 1), (3, 2), (9, 3), (3, 4)] {
@@ -481,33 +355,35 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is pushed while popping, times never decrease and every FIFO stays in order.
+        /// Whatever is pushed while popping, the items come in the order of their keys, and those
+        /// of one FIFO and moment as they were pushed.
         #[test]
         fn merged_in_order(
-            steps in prop::collection::vec((0u32..12, 0u64..50, prop::bool::ANY), 0..400),
+            steps in prop::collection::vec((0u32..12, 0u64..50, 0u8..3), 0..400),
         ) {
             let mut queue = EventQueue::new(7);
             let ids: Vec<FifoId> = (0..12).map(|_| queue.add()).collect();
+            let mut model = BTreeSet::new();
             let mut last = [0u64; 12];
             let mut now = 0;
-            let (mut pushed, mut popped) = (0, 0);
-            for (fifo, delay, pop) in steps {
+            for (number, (fifo, delay, pops)) in (0u64..).zip(steps) {
                 let at = (now + delay).max(last[fifo as usize]);
                 last[fifo as usize] = at;
-                push(&mut queue, ids[fifo as usize], at, fifo);
-                pushed += 1;
-                if pop && let Some((at, _)) = take(&mut queue) {
-                    prop_assert!(at >= now);
-                    now = at;
-                    popped += 1;
+                let at = Time::from_nanos(at);
+                queue.push(ids[fifo as usize], at, Transit::new(fifo, number, Stage::Forward));
+                model.insert((key(at, queue.fifos[fifo as usize].salt, fifo), number));
+                for _ in 0..pops {
+                    let Some((key, number)) = model.pop_first() else {
+                        break;
+                    };
+                    prop_assert_eq!((queue.next(), queue.pop().number), (key, number));
+                    now = time_of(key).as_nanos();
                 }
             }
-            while let Some((at, _)) = take(&mut queue) {
-                prop_assert!(at >= now);
-                now = at;
-                popped += 1;
+            for (key, number) in model {
+                prop_assert_eq!((queue.next(), queue.pop().number), (key, number));
             }
-            prop_assert_eq!(pushed, popped);
+            prop_assert_eq!(queue.next(), u128::MAX);
         }
 
         /// Items that overtake those in their FIFO come out in the order of time, too.

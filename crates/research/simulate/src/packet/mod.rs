@@ -18,6 +18,7 @@ mod sending;
 mod socket;
 mod source;
 mod timer;
+mod transit;
 mod view;
 
 #[cfg(test)]
@@ -35,13 +36,14 @@ use manyway_scenario::Flow;
 use manyway_units::Time;
 
 use crate::trace::{Observer, Tap};
-use event_queue::{Stage, Timers, Transit, time_of};
+use event_queue::{Timers, time_of};
 use fluid::Fluids;
 use network::Network;
 use receiver::Reaction;
 use recorder::Recorder;
 use sending::Sending;
 use source::{FlowState, Source, Subflow};
+use transit::{Stage, Transit};
 use view::Parts;
 
 pub use build::SimulationError;

@@ -6,8 +6,9 @@ use manyway_network::{HeldBack, InvalidLink, Link, LinkConfig, Packet, Ticket, V
 use manyway_scenario::Experiment;
 use manyway_units::Time;
 
-use super::event_queue::{EventQueue, FifoId, Stage, Transit};
+use super::event_queue::{EventQueue, FifoId};
 use super::receiver::AckRecord;
+use super::transit::{Stage, Transit};
 use crate::events::mix;
 use crate::trace::{Came, Tap};
 

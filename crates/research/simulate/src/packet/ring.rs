@@ -1,6 +1,6 @@
 //! Packets in the order in which they came.
 
-use super::event_queue::Due;
+use super::transit::Due;
 
 /// A queue of packets, first in, first out: a ring of a power of two of places.
 #[derive(Debug, Clone, Default)]
@@ -84,7 +84,7 @@ mod tests {
     use manyway_units::Time;
     use proptest::prelude::*;
 
-    use super::super::event_queue::{Stage, Transit};
+    use super::super::transit::{Stage, Transit};
     use super::*;
 
     proptest! {

@@ -8,9 +8,10 @@ use manyway_network::{Packet, Verdict};
 use manyway_units::Time;
 use rand::RngExt;
 
-use super::event_queue::{Stage, Timers, Transit};
+use super::event_queue::Timers;
 use super::network::Network;
 use super::source::{FlowState, Source, Subflow};
+use super::transit::{Stage, Transit};
 
 /// What most events touch, found once.
 pub(super) struct Sending<'s> {

@@ -268,7 +268,8 @@ proptest! {
             }
             prop_assert_eq!(plain.offer(now, packet), general.offer(now, packet));
             for later in [now, now + Duration::from_micros(50)] {
-                let backlog = |link: &Link| (link.backlog_packets(later), link.backlog_bytes(later));
+                let backlog =
+                    |link: &Link| (link.backlog_packets(later), link.backlog_bytes(later));
                 prop_assert_eq!(backlog(&plain), backlog(&general));
                 prop_assert_eq!(plain.stats_at(later), general.stats_at(later));
             }
