@@ -217,6 +217,14 @@ impl Recovery {
     /// How many of the packets `ack` acknowledges had been declared lost.
     #[inline]
     pub(super) fn spurious(&mut self, now: Time, ack: &AckInfo<'_>, rtt: &Rtt) -> u64 {
+        let least = ack
+            .ranges
+            .last()
+            .map_or(ack.largest, |range| *range.start());
+        let newest = self.remembered.back();
+        if newest.is_none_or(|newest| least > newest.number) {
+            return 0;
+        }
         self.forget(now, rtt);
         let (Some(oldest), Some(newest)) = (self.remembered.front(), self.remembered.back()) else {
             return 0;

@@ -264,6 +264,7 @@ pub enum TimerEvent {
 /// Counters of one sender.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
+// What each packet counts comes first: see `SenderConfig`.
 #[repr(C)]
 pub struct SenderStats {
     /// Packets sent, of all kinds.

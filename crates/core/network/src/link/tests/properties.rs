@@ -143,6 +143,28 @@ fn run(config: &LinkConfig, offers: &[(u64, Packet)]) -> Vec<Verdict> {
     drive(&mut link(config.clone()), offers, |_, _| {})
 }
 
+/// A plain link, and one that does the same by the general way.
+fn plain_and_general(mbps: f64, limit: Limit) -> (LinkConfig, LinkConfig) {
+    let plain = LinkConfig {
+        queue: Queue::DropTail(limit),
+        ..LinkConfig::new(Rate::from_mbps(mbps), MS)
+    };
+    let change = Change {
+        at: Time::ZERO,
+        up: Some(true),
+        ..Change::default()
+    };
+    let timetable = Timetable {
+        changes: vec![change],
+        period: None,
+    };
+    let general = LinkConfig {
+        timetable,
+        ..plain.clone()
+    };
+    (plain, general)
+}
+
 proptest! {
     #[test]
     fn fifo_and_everything_accounted_for(config in configs(), offers in offers()) {
@@ -232,13 +254,7 @@ proptest! {
         mbps in 0.1..2000.0_f64, limit in limits(), offers in offers(),
     ) {
         // The fast way and the general one.
-        let plain = LinkConfig {
-            queue: Queue::DropTail(limit),
-            ..LinkConfig::new(Rate::from_mbps(mbps), MS)
-        };
-        let change = Change { at: Time::ZERO, up: Some(true), ..Change::default() };
-        let timetable = Timetable { changes: vec![change], period: None };
-        let general = LinkConfig { timetable, ..plain.clone() };
+        let (plain, general) = plain_and_general(mbps, limit);
         prop_assert_eq!(run(&plain, &offers), run(&general, &offers));
     }
 
@@ -248,13 +264,7 @@ proptest! {
         bytes in 1u32..3000, alike in 0usize..60, down in prop::option::of(0usize..60),
     ) {
         // The way for packets of one size, up to one of another, and the general one.
-        let plain = LinkConfig {
-            queue: Queue::DropTail(limit),
-            ..LinkConfig::new(Rate::from_mbps(mbps), MS)
-        };
-        let change = Change { at: Time::ZERO, up: Some(true), ..Change::default() };
-        let timetable = Timetable { changes: vec![change], period: None };
-        let general = LinkConfig { timetable, ..plain.clone() };
+        let (plain, general) = plain_and_general(mbps, limit);
         let (mut plain, mut general) = (link(plain), link(general));
         let mut now = Time::ZERO;
         for (number, (gap, packet)) in offers.into_iter().enumerate() {
