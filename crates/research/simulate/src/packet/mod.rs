@@ -41,7 +41,7 @@ use fluid::Fluids;
 use network::Network;
 use receiver::Reaction;
 use recorder::Recorder;
-use sending::Sending;
+use sending::{One, Sending};
 use source::{FlowState, Source, Subflow};
 use transit::{Stage, Transit};
 use view::Parts;
@@ -191,7 +191,13 @@ impl Simulation<'_> {
     /// The acknowledgement of one packet arrives.
     #[inline(always)]
     fn on_acknowledged(&mut self, item: Transit) {
-        if !self.sending(item.subflow()).acknowledge_oldest(item) {
+        let one = One {
+            number: item.number,
+            received: self.network.received_at(item.subflow(), self.now),
+        };
+        let mut sending = self.sending(item.subflow());
+        let unmarked = !item.is_marked() && sending.subflow.marks == 0;
+        if !(unmarked && sending.acknowledge_oldest(one)) {
             self.on_acknowledged_any(item);
         }
     }
@@ -224,7 +230,24 @@ impl Simulation<'_> {
     }
 
     /// A recorded acknowledgement arrives.
+    #[inline(always)]
     fn on_returned(&mut self, item: Transit) {
+        let record = self.network.record(item.number);
+        let one = One {
+            number: record.largest().unwrap_or(0),
+            received: record.received,
+        };
+        let plain = record.marks == 0 && record.delay.is_zero();
+        let mut sending = self.sending(item.subflow());
+        match plain && !sending.learns() && sending.acknowledge_oldest(one) {
+            true => self.network.release(item.number),
+            false => self.on_returned_any(item),
+        }
+    }
+
+    /// [`Simulation::on_returned`], whatever it says.
+    #[inline(never)]
+    fn on_returned_any(&mut self, item: Transit) {
         let subflow = &mut self.subflows[item.subflow() as usize];
         let record = self.network.record(item.number);
         let largest = record.largest().unwrap_or(0);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use manyway_control::laws::Visitor;
-use manyway_control::{Controller, Permit, Sender, Sent};
+use manyway_control::{Controller, LossDetection, Permit, Sender, Sent};
 use manyway_network::{Packet, Verdict};
 use manyway_units::Time;
 use rand::RngExt;
@@ -23,48 +23,66 @@ pub(super) struct Sending<'s> {
     pub(super) timers: &'s mut Timers,
 }
 
-/// The acknowledgement of one packet on its way to the sender and its controller.
-struct One<'a> {
-    sender: &'a mut Sender<bool>,
-    now: Time,
-    number: u64,
-    received: Time,
+/// What an acknowledgement of one packet says that was sent at once.
+pub(super) struct One {
+    pub(super) number: u64,
+    /// When the packet arrived.
+    pub(super) received: Time,
 }
 
-impl Visitor for One<'_> {
+/// That, on its way to the sender and its controller.
+struct Taking<'a> {
+    sender: &'a mut Sender<bool>,
+    now: Time,
+    one: One,
+}
+
+impl Visitor for Taking<'_> {
     /// Whether the packet carried data, and the window after it, packets; if it was the oldest in
     /// flight.
     type Output = Option<(bool, f64)>;
 
     #[inline(always)]
     fn visit<C: Controller>(self, controller: &mut C) -> Self::Output {
-        let (now, received) = (self.now, Some(self.received));
-        let data =
-            self.sender
-                .on_oldest_acked(now, self.number, Duration::ZERO, received, controller)?;
+        let (now, received) = (self.now, Some(self.one.received));
+        let data = self.sender.on_oldest_acked(
+            now,
+            self.one.number,
+            Duration::ZERO,
+            received,
+            controller,
+        )?;
         Some((data, controller.window(self.sender.slot())))
     }
 }
 
 impl Sending<'_> {
-    /// The acknowledgement of one packet arrives. If that is the oldest in flight, and of a source
-    /// that only has to count it, it is taken, and what may be sent is sent; else nothing happens.
+    /// Whether its loss detection learns. Then it also looks at what an acknowledgement repeats: at
+    /// packets that were given up, and when. What doesn't learn would only count them, and here
+    /// nobody asks how many they were.
     #[inline(always)]
-    pub(super) fn acknowledge_oldest(&mut self, item: Transit) -> bool {
-        let counts = self.source.plain && self.source.state == FlowState::Active;
-        if !counts || item.is_marked() || self.subflow.marks > 0 {
+    pub(super) fn learns(&self) -> bool {
+        let sender = self.subflow.sender.as_ref();
+        sender.is_some_and(|sender| sender.config().loss_detection == LossDetection::Adaptive)
+    }
+
+    /// An acknowledgement without marks arrives that says this and nothing else that is new. If
+    /// the packet is the oldest in flight, and of a source that only has to count it, it is taken,
+    /// and what may be sent is sent; else nothing happens.
+    #[inline(always)]
+    pub(super) fn acknowledge_oldest(&mut self, one: One) -> bool {
+        if !self.source.plain || self.source.state != FlowState::Active {
             return false;
         }
         let Some(sender) = &mut self.subflow.sender else {
             return false;
         };
-        let one = One {
+        let taking = Taking {
             sender,
             now: self.now,
-            number: item.number,
-            received: self.network.received_at(self.index, self.now),
+            one,
         };
-        let Some((data, window)) = self.source.controller.show(one) else {
+        let Some((data, window)) = self.source.controller.show(taking) else {
             return false;
         };
         self.subflow.note_rtt(self.now);

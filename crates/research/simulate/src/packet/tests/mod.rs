@@ -1,13 +1,13 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use manyway_control::LawSpec;
-use manyway_control::{Options, SenderConfig, SlowStartKind};
+use manyway_control::{LawSpec, LossDetection, Options, SenderConfig, SlowStartKind};
 use manyway_network::{Limit, LinkConfig, Loss, NamedLink, PathSpec, Queue, Topology};
 use manyway_scenario::{
     AckPolicy, Distribution, Experiment, Flow, Group, Lifetime, Measure, SeriesKind, Session, Span,
 };
 use manyway_units::{Rate, Time};
+use proptest::prelude::*;
 
 use super::*;
 use crate::draw::Drawn;
@@ -560,4 +560,48 @@ fn a_late_acknowledgement_does_not_count_for_the_next_transfer() {
     run.outcome.acked.push((own, true));
     run.settle(0);
     assert_eq!(run.subflows[0].meter.read(run.now).delivered, delivered + 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// What an endless flow does with most acknowledgements takes short cuts. A transfer that ends
+    /// in a thousand years doesn't.
+    #[test]
+    fn an_endless_flow_is_a_long_transfer(
+        law in prop::sample::select(vec!["reno", "lia", "cubic", "wvegas"]),
+        detection in prop::sample::select(vec![
+            LossDetection::Fixed,
+            LossDetection::Packets,
+            LossDetection::Adaptive,
+        ]),
+        (every, ecn) in (1u32..3, any::<bool>()),
+        (loss, jitter) in (0.0..0.02, 0u32..20),
+        back in prop::option::of((0.0..0.2, 0u32..20)),
+        seed in any::<u64>(),
+    ) {
+        let mut topology = parallel(&[12.0, 1.0]);
+        let disturb = |link: &mut NamedLink, loss: f64, jitter: u32| {
+            link.config.loss = Loss::Bernoulli(loss);
+            link.config.jitter = jitter * MS;
+            link.config.overtaking = true;
+        };
+        if ecn {
+            topology.links[0].config.queue = marking();
+        }
+        disturb(&mut topology.links[0], loss, jitter);
+        if let Some((loss, jitter)) = back {
+            disturb(&mut topology.links[1], loss, jitter);
+            topology.paths[0].reverse = vec![1];
+        }
+        let of_size = |size: Option<u64>| {
+            let mut flow = flow(law, &[0]);
+            (flow.ecn, flow.size) = (ecn, size.map(Distribution::Fixed));
+            (flow.sender.loss_detection, flow.sender.max_ack_delay) = (detection, 25 * MS);
+            flow.ack = AckPolicy { every, max_delay: 25 * MS, bytes: 40 };
+            let result = run(&experiment(topology.clone(), vec![flow], 10), seed);
+            format!("{:?} {:?}", result.flows[0].subflows, result.links)
+        };
+        prop_assert_eq!(of_size(None), of_size(Some(u64::MAX / 4)));
+    }
 }
