@@ -114,7 +114,7 @@ impl Paint {
             if !lines.is_empty() {
                 lines.push(Line::default());
             }
-            lines.push(self.heading(connection));
+            lines.push(self.heading(board, connection));
             let letters = letters(connection);
             let scale = connection.lanes.iter().flat_map(|lane| &lane.history);
             let scale = scale.copied().fold(0.0, f64::max);
@@ -138,7 +138,7 @@ impl Paint {
     }
 
     /// What matters most comes first: the end may have no room.
-    fn heading(&self, connection: &Connection) -> Line<'static> {
+    fn heading(&self, board: &Board, connection: &Connection) -> Line<'static> {
         let moment = &connection.moment;
         let mut parts = vec![moment.doing.clone()];
         let size = moment.bytes.zip(moment.bytes_total);
@@ -170,7 +170,13 @@ impl Paint {
             parts.push(format!("{done} of {all}"));
         }
         if !narrow {
-            parts.push(format!("process {}", connection.process));
+            let process = connection.process;
+            let others = board.connections().filter(|it| it.process == process);
+            // A process that serves several hosts has a connection to each.
+            parts.push(match others.count() {
+                0 | 1 => format!("process {process}"),
+                _ => format!("process {process}, connection {}", moment.connection),
+            });
         }
         let text = parts.join(if narrow { " " } else { "  " });
         let style = Style::new().add_modifier(Modifier::BOLD);
@@ -524,6 +530,24 @@ mod tests {
     fn nothing_is_said_to_be_nothing() {
         let backend = drawn(&mut View::new(true), &Board::default(), (30, 6));
         insta::assert_snapshot!("nothing", backend);
+    }
+
+    /// A process that serves several hosts has connections that look alike.
+    #[test]
+    fn connections_of_one_process_are_told_apart() {
+        let mut board = Board::default();
+        board.take(7, moment(0.0, vec![connection(1, vec![])]));
+        let two = [3, 5].map(|id| connection(id, vec![]));
+        board.take(9, moment(0.0, two.to_vec()));
+        let drawn = drawn(&mut View::new(false), &board, (100, 10)).to_string();
+        let endings = [
+            "process 7 ",
+            "process 9, connection 3 ",
+            "process 9, connection 5 ",
+        ];
+        for ending in endings {
+            assert_eq!(drawn.matches(ending).count(), 1, "{drawn}");
+        }
     }
 
     #[test]
