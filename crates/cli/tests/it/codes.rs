@@ -1,8 +1,8 @@
 //! One-time codes: two hosts that share four words find each other at a registry.
 
 use std::fs;
-use std::io::Write;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::thread::spawn;
 
@@ -184,6 +184,37 @@ fn a_code_leads_to_the_services_of_a_host() {
     let ended = host.finish().ok().stderr;
     let gone = "stopped: the other side has ended, and a code works only once\n";
     assert!(ended.ends_with(gone), "{ended}");
+}
+
+/// A guest whose network has gone for a while comes back without the code, and its host has waited.
+#[test]
+fn a_host_waits_for_its_guest_to_come_back() {
+    let place = Place::new(&[]);
+    let service = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = service.local_addr().unwrap().to_string();
+    spawn(move || {
+        for tcp in service.incoming() {
+            tcp.unwrap().write_all(b"hello").unwrap();
+        }
+    });
+    let (mut host, code) = place.host(&["serve", "--allow", &target]);
+    let (registry, from) = (place.url.to_string(), format!("0:{target}"));
+    let common = ["forward", &code, "--path", "127.0.0.1", "-L", &from];
+    let line = [&common[..], &["--registry", &registry]].concat();
+    let mut guest = Service::start(place.guests.path(), &line);
+    guest.hear("Forwarding 127.0.0.1:");
+    guest.process.signal("STOP");
+    host.hear("manyway waits for the other side to come back.");
+    guest.process.signal("CONT");
+    guest.hear("; trying again");
+    let (_, port) = guest.said.split_once("Forwarding 127.0.0.1:").unwrap();
+    let port: u16 = port.split(' ').next().unwrap().parse().unwrap();
+    let mut said = String::new();
+    let mut tcp = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    tcp.read_to_string(&mut said).unwrap();
+    assert_eq!(said, "hello");
+    drop(guest.end());
+    host.finish().ok();
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -17,6 +18,19 @@ fn sender(
     limit: &str,
     variable: (&str, &str),
 ) -> (Running, File) {
+    let arguments = ["send", "file", "--to", "@ticket", "--limit", limit];
+    let mut command = manyway(transfer.path(), &arguments);
+    command
+        .args(["--path", "127.0.0.1"])
+        .env_remove("NO_COLOR")
+        .env_remove("CLICOLOR")
+        .env("TERM", "xterm")
+        .env(variable.0, variable.1);
+    on_terminal(command, columns)
+}
+
+/// Runs a command with a terminal of this width as its standard error.
+fn on_terminal(mut command: Command, columns: u16) -> (Running, File) {
     let size = Winsize {
         ws_row: 24,
         ws_col: columns,
@@ -24,17 +38,8 @@ fn sender(
         ws_ypixel: 0,
     };
     let OpenptyResult { master, slave } = openpty(Some(&size), None).unwrap();
-    let arguments = ["send", "file", "--to", "@ticket", "--path", "127.0.0.1"];
-    let mut command = manyway(transfer.path(), &arguments);
-    command
-        .args(["--limit", limit])
-        .env_remove("NO_COLOR")
-        .env_remove("CLICOLOR")
-        .env("TERM", "xterm")
-        .env(variable.0, variable.1)
-        .stderr(slave);
-    let sender = Running(command.spawn().unwrap());
-    (sender, File::from(master))
+    let running = Running(command.stderr(slave).spawn().unwrap());
+    (running, File::from(master))
 }
 
 /// What a terminal gets until a Ctrl-C has ended the sender, some time after it got `awaited`.
@@ -42,7 +47,12 @@ fn shown(columns: u16, variable: (&str, &str), awaited: &str) -> (Finished, Stri
     let transfer = Transfer::new(10_000_000);
     let _receiver = transfer.receiver(&[]);
     transfer.ticket();
-    let (sender, mut terminal) = sender(&transfer, columns, "1Mbps", variable);
+    interrupted(sender(&transfer, columns, "1Mbps", variable), awaited)
+}
+
+/// What the terminal of a process gets until a Ctrl-C has ended it, some time after it got
+/// `awaited`.
+fn interrupted((running, mut terminal): (Running, File), awaited: &str) -> (Finished, String) {
     let text = Arc::new(Mutex::new(Vec::new()));
     let reader = {
         let text = text.clone();
@@ -56,8 +66,8 @@ fn shown(columns: u16, variable: (&str, &str), awaited: &str) -> (Finished, Stri
     };
     let now = || String::from_utf8_lossy(&text.lock().unwrap()).into_owned();
     eventually(awaited, || now().contains(awaited).then_some(()));
-    sender.interrupt();
-    let ended = sender.finish();
+    running.interrupt();
+    let ended = running.finish();
     reader.join().unwrap();
     (ended, now())
 }
@@ -98,6 +108,20 @@ fn colours_and_dumb_terminals_are_respected() {
     }
     let (_, dumb) = shown(80, ("TERM", "dumb"), " s: ");
     assert!(!dumb.contains('\x1b') && dumb.contains(STOPPED), "{dumb:?}");
+}
+
+/// Somebody who waits for an answer should know it.
+#[test]
+fn that_nobody_answers_is_shown() {
+    let transfer = Transfer::new(1000);
+    let receiver = transfer.receiver(&[]);
+    transfer.ticket();
+    receiver.signal("STOP");
+    let sender = sender(&transfer, 80, "1Mbps", ("LANG", "C.UTF-8"));
+    let (ended, shown) = interrupted(sender, "connecting: no answer yet");
+    assert_eq!(ended.code, 5, "{shown:?}");
+    let (_, rest) = shown.rsplit_once("\x1b[J").unwrap();
+    assert!(!rest.contains("connecting"), "{shown:?}");
 }
 
 #[test]
