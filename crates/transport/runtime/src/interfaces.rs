@@ -99,6 +99,19 @@ impl Place {
         device.is_some_and(|device| is_tunnel(&device.name))
     }
 
+    /// The place of this name ([`Place::name`]) and address.
+    pub(crate) fn named(name: &str, ip: IpAddr) -> Self {
+        let own = interface_addresses().unwrap_or_default();
+        let device = own.into_iter().find(|a| a.interface == name);
+        Self {
+            ip,
+            device: device.map(|a| Device {
+                name: a.interface,
+                index: a.index,
+            }),
+        }
+    }
+
     /// What people call it: the interface's name, else the address.
     pub(crate) fn name(&self) -> String {
         match &self.device {

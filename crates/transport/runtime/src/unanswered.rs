@@ -46,10 +46,12 @@ pub enum TcpResult {
     Connected,
     /// Nobody listens at the port.
     Refused,
+    /// Something on the way says that it can't be reached.
+    Unreachable,
     /// Nothing came back.
     Silent,
-    /// Something on the way, or this host, says that it can't be reached.
-    Unreachable,
+    /// This host's own tables have no way there from the interface.
+    NoRoute,
     /// Something else, in words.
     Other(String),
 }
@@ -71,6 +73,7 @@ impl fmt::Display for TcpResult {
             Self::Connected => "connected, but no answer came",
             Self::Refused => "connection refused",
             Self::Unreachable => "unreachable",
+            Self::NoRoute => "no route",
             Self::Silent => "no answer",
             Self::Other(words) => words,
         })

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -19,7 +19,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use crate::driver::shared::{ConnectionState, Shared, State};
-use crate::problem;
+use crate::interfaces::Place;
+use crate::problem::{self, foresee};
 use crate::tcp_relay::connect_through;
 use crate::unanswered::TcpResult;
 
@@ -101,7 +102,7 @@ struct Dialler {
     targets: Vec<Target>,
     began: Instant,
     lines: BTreeMap<Pair, Line>,
-    dials: JoinSet<(Pair, io::Result<LocalId>)>,
+    dials: JoinSet<(Pair, io::Result<LocalId>, TcpResult)>,
 }
 
 /// What a turn needs to know about the connection.
@@ -148,8 +149,8 @@ impl Dialler {
             tokio::select! {
                 _ = ticks.tick() => {}
                 Some(dialled) = self.dials.join_next() => {
-                    if let Ok((pair, result)) = dialled {
-                        self.on_dialled(pair, result);
+                    if let Ok((pair, result, outcome)) = dialled {
+                        self.on_dialled(pair, result, outcome);
                     }
                     continue;
                 }
@@ -391,17 +392,21 @@ impl Dialler {
                     &shared,
                     NewCarrier {
                         stream,
-                        name,
+                        name: name.clone(),
                         purpose,
                         relay,
                     },
                 )
             });
-            (pair, started)
+            let outcome = match &started {
+                Ok(_) => TcpResult::Connected,
+                Err(error) => failure(error, &name, from.ip(), pair.1.ip()),
+            };
+            (pair, started, outcome)
         });
     }
 
-    fn on_dialled(&mut self, pair: Pair, result: io::Result<LocalId>) {
+    fn on_dialled(&mut self, pair: Pair, result: io::Result<LocalId>, outcome: TcpResult) {
         let remote = pair.1;
         let Some(line) = self.lines.get_mut(&pair) else {
             return;
@@ -409,10 +414,6 @@ impl Dialler {
         line.dialling = false;
         let to = (remote, line.route.is_some());
         let handle = self.handle;
-        let outcome = match &result {
-            Ok(_) => TcpResult::Connected,
-            Err(error) => TcpResult::of(error),
-        };
         if let Some(shared) = self.shared.upgrade() {
             shared.look(|state| state.note_tcp(handle, to, outcome));
         }
@@ -443,6 +444,17 @@ impl Line {
     fn fail(&mut self, now: Instant) {
         self.retry = Some(now + RETRY.delay(self.failures));
         self.failures += 1;
+    }
+}
+
+/// What became of a TCP connection that failed. Who says that there is no way, this host's tables
+/// or somebody on it?
+fn failure(error: &io::Error, name: &str, from: IpAddr, to: IpAddr) -> TcpResult {
+    match TcpResult::of(error) {
+        TcpResult::Unreachable if foresee(&Place::named(name, from), to).is_some() => {
+            TcpResult::NoRoute
+        }
+        result => result,
     }
 }
 
