@@ -145,6 +145,7 @@ mod tests {
             ConnectionLost(CloseReason::TimedOut {
                 seconds: 30,
                 paths: 2,
+                offline: false,
             })
         };
         let second = |n| (n < 2).then(|| silent().into());

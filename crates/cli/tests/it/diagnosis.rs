@@ -266,9 +266,8 @@ fn each_failure_has_its_sentence() {
     let _denied = hosts.listen("4002", &[]);
     failures.push(("default-deny firewall", hosts.send("4002", &[])));
     let _rejected = hosts.listen("4003", &[]);
-    // Over the uplink that gets there: what another one can't reach says nothing.
-    let rejected = hosts.send("4003", &["--path", "eth0"]);
-    failures.push(("firewall that rejects", rejected));
+    // It says so over the first uplink: that nothing comes over the others says less.
+    failures.push(("firewall that rejects", hosts.send("4003", &[])));
 
     end(hosts.listen("4004", &[]));
     let old = fs::read(hosts.place.path("ticket-4004")).unwrap();
@@ -429,6 +428,28 @@ fn the_outage_of_an_only_path_is_an_event() {
     let up = said.wait_for("is up again");
     sender.interrupt();
     insta::assert_snapshot!("only_path", format!("{down}\n{up}"));
+}
+
+/// The other side only knows that nothing comes.
+#[test]
+fn a_host_that_loses_its_network_is_told_so() {
+    if !able() {
+        return;
+    }
+    let hosts = Hosts::new("lost");
+    let receiver = hosts.listen("4001", &["--once"]);
+    let mut sender = hosts.send("4001", &["--path", "eth0", "--limit", "200kbps"]);
+    let mut said = Said::by(&mut sender);
+    said.wait_for(" s: ");
+    hosts.inside(CLIENT, "ip link set eth0 down");
+    said.wait_for("is down: its interface is gone");
+    let told = said.wait_for("the connection was lost");
+    let words = "this host has lost its network, and nothing came for 30 s: connect it again";
+    assert!(told.contains(words), "{told}");
+    assert_eq!(sender.finish().code, 5);
+    let received = receiver.finish();
+    let words = "the peer sent nothing for 30 s: check that it still runs";
+    assert!(received.stderr.contains(words), "{received:?}");
 }
 
 /// Shorter than what an explanation of a path takes while it runs.

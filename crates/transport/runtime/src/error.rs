@@ -250,6 +250,7 @@ mod tests {
         let timed_out = lost(CloseReason::TimedOut {
             seconds: 30,
             paths: 2,
+            offline: false,
         });
         assert_eq!(timed_out.kind(), io::ErrorKind::TimedOut);
         assert!(timed_out.to_string().contains("30 s"), "{timed_out}");

@@ -178,15 +178,14 @@ pub enum CloseReason {
         reason: String,
     },
     /// Nothing arrived for the idle timeout.
-    #[error(
-        "the peer sent nothing for {seconds} s{}: check that it still runs and is reachable",
-        match paths { 0 | 1 => String::new(), _ => format!(" on any of {paths} paths") }
-    )]
+    #[error("{}", silence(*seconds, *paths, *offline))]
     TimedOut {
         /// The idle timeout, in seconds.
         seconds: u64,
         /// Paths that were open.
         paths: usize,
+        /// Their interfaces are gone, all of them.
+        offline: bool,
     },
     /// The handshake got no answer.
     #[error(
@@ -263,14 +262,41 @@ pub(crate) mod code {
     pub(crate) const OVERLOADED: u64 = 3;
 }
 
+/// Why nothing arrived for so long.
+fn silence(seconds: u64, paths: usize, offline: bool) -> String {
+    if offline {
+        return format!(
+            "this host has lost its network, and nothing came for {seconds} s: connect it again"
+        );
+    }
+    let on = match paths {
+        0 | 1 => String::new(),
+        _ => format!(" on any of {paths} paths"),
+    };
+    format!("the peer sent nothing for {seconds} s{on}: check that it still runs and is reachable")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn silence_is_told_of_as_many_paths_as_there_were() {
-        let said = |paths| CloseReason::TimedOut { seconds: 30, paths }.to_string();
-        assert!(said(4).starts_with("the peer sent nothing for 30 s on any of 4 paths: check"));
-        assert!(said(1).starts_with("the peer sent nothing for 30 s: check"));
+        let said = |paths, offline| {
+            let reason = CloseReason::TimedOut {
+                seconds: 30,
+                paths,
+                offline,
+            };
+            reason.to_string()
+        };
+        let peers = said(4, false);
+        assert!(peers.starts_with("the peer sent nothing for 30 s on any of 4 paths: check"));
+        assert!(said(1, false).starts_with("the peer sent nothing for 30 s: check"));
+        // It isn't the peer's fault.
+        assert_eq!(
+            said(1, true),
+            "this host has lost its network, and nothing came for 30 s: connect it again"
+        );
     }
 }

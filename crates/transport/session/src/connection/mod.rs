@@ -365,8 +365,11 @@ impl Connection {
             Idle::Over => return,
             Idle::TimedOut => {
                 let seconds = self.lifecycle.idle_timeout().as_secs();
-                let paths = self.traffic.path_count();
-                let reason = CloseReason::TimedOut { seconds, paths };
+                let reason = CloseReason::TimedOut {
+                    seconds,
+                    paths: self.traffic.path_count(),
+                    offline: self.traffic.is_offline(),
+                };
                 self.traffic.tell(Event::Closed(reason));
                 return;
             }

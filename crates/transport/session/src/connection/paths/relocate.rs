@@ -66,6 +66,12 @@ impl PathSet {
         active
     }
 
+    /// Whether there are paths, and all have lost their sockets.
+    pub(crate) fn are_unbound(&self) -> bool {
+        let mut paths = self.slab.iter().map(|(_, path)| path.unbound).peekable();
+        paths.peek().is_some() && paths.all(|unbound| unbound)
+    }
+
     /// Paths without a socket that this one would fit, and from where no other leads to the same
     /// address.
     pub(crate) fn unbound(&self, local: &Local) -> Vec<usize> {

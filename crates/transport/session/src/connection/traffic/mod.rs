@@ -149,6 +149,11 @@ impl Traffic {
         self.core.paths().len()
     }
 
+    /// Whether the sockets of all paths are gone.
+    pub(super) fn is_offline(&self) -> bool {
+        self.core.paths().are_unbound()
+    }
+
     /// The longest probe timeout of the paths in use.
     pub(super) fn largest_pto(&self) -> Duration {
         self.core.paths().largest_pto()

@@ -56,11 +56,13 @@ fn a_path_without_its_socket_waits_for_one_that_fits() {
     assert!(set.unbound(&other).is_empty());
     assert!(set.unbind(T0, data), "it carried data");
     assert_eq!(set[data].state(), PathState::Stalled);
-    assert!(!set.unbind(T0, asked) && !set.unbind(T0, carrier));
+    assert!(!set.unbind(T0, asked) && !set.are_unbound());
+    assert!(!set.unbind(T0, carrier) && set.are_unbound());
     assert_eq!(set.unbound(&other), [data, asked]);
     send(&mut set[data], 1200);
     assert_eq!(set.rebind(T0, data, &other).len(), 1, "it is sent again");
     assert_eq!(set[data].local().id, LocalId(2));
+    assert!(!set.are_unbound());
     assert_eq!(set.unbound(&other), [asked]);
     // One path from there to an address is enough.
     set[asked].remote = address(1);
