@@ -107,12 +107,13 @@ impl Place {
                 .environment
                 .iter()
                 .any(|(name, _)| name == "MANYWAY_REGISTRY");
+            // What others need of the rest is what it prints for them.
             let ready = if enrols && words.starts_with("manyway relay") {
-                "Enrolled at the registry"
+                Some("Enrolled at the registry")
             } else if words.contains("--code") {
-                "The code works once"
+                Some("The code works once")
             } else {
-                " listens on "
+                None
             };
             return self.learn(ready);
         }
@@ -201,16 +202,18 @@ impl Place {
             .unwrap()
     }
 
-    /// Waits until the last listener has printed what others need.
-    fn learn(&mut self, ready: &str) -> Result<(), String> {
+    /// Waits until the last listener has printed these words, or else something for others.
+    fn learn(&mut self, ready: Option<&str>) -> Result<(), String> {
         let listener = self.listeners.last_mut().expect("it was just started");
         let started = Instant::now();
         loop {
             let said = fs::read_to_string(&listener.output).unwrap();
             // Whole lines only: the last word might still grow.
-            let whole = said.ends_with('\n');
-            if whole && (note(&mut self.printed, &said) || said.contains(ready)) {
-                return Ok(());
+            if said.ends_with('\n') {
+                let printed = note(&mut self.printed, &said);
+                if ready.map_or(printed, |ready| said.contains(ready)) {
+                    return Ok(());
+                }
             }
             if listener.child.try_wait().unwrap().is_some() || started.elapsed() > PATIENCE {
                 return Err(format!("it isn't there for others:\n{said}"));
