@@ -163,17 +163,23 @@ fn the_guest_gets_the_relays_of_the_host() {
     relay.end();
 }
 
-/// `serve` and its guest go on after the code has been used, and end together.
-#[test]
-fn a_code_leads_to_the_services_of_a_host() {
-    let place = Place::new(&[]);
+/// The address of a service that says hello.
+fn greeter() -> String {
     let service = TcpListener::bind("127.0.0.1:0").unwrap();
-    let target = service.local_addr().unwrap().to_string();
+    let address = service.local_addr().unwrap().to_string();
     spawn(move || {
         for tcp in service.incoming() {
             tcp.unwrap().write_all(b"hello").unwrap();
         }
     });
+    address
+}
+
+/// `serve` and its guest go on after the code has been used, and end together.
+#[test]
+fn a_code_leads_to_the_services_of_a_host() {
+    let place = Place::new(&[]);
+    let target = greeter();
     let (host, code) = place.host(&["serve", "--allow", &target]);
     // For that, a program would need the code again and again.
     assert!(!host.said.contains("ProxyCommand"), "{}", host.said);
@@ -190,13 +196,7 @@ fn a_code_leads_to_the_services_of_a_host() {
 #[test]
 fn a_host_waits_for_its_guest_to_come_back() {
     let place = Place::new(&[]);
-    let service = TcpListener::bind("127.0.0.1:0").unwrap();
-    let target = service.local_addr().unwrap().to_string();
-    spawn(move || {
-        for tcp in service.incoming() {
-            tcp.unwrap().write_all(b"hello").unwrap();
-        }
-    });
+    let target = greeter();
     let (mut host, code) = place.host(&["serve", "--allow", &target]);
     let (registry, from) = (place.url.to_string(), format!("0:{target}"));
     let common = ["forward", &code, "--path", "127.0.0.1", "-L", &from];
