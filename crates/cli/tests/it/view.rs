@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -18,19 +17,6 @@ fn sender(
     limit: &str,
     variable: (&str, &str),
 ) -> (Running, File) {
-    let arguments = ["send", "file", "--to", "@ticket", "--limit", limit];
-    let mut command = manyway(transfer.path(), &arguments);
-    command
-        .args(["--path", "127.0.0.1"])
-        .env_remove("NO_COLOR")
-        .env_remove("CLICOLOR")
-        .env("TERM", "xterm")
-        .env(variable.0, variable.1);
-    on_terminal(command, columns)
-}
-
-/// Runs a command with a terminal of this width as its standard error.
-fn on_terminal(mut command: Command, columns: u16) -> (Running, File) {
     let size = Winsize {
         ws_row: 24,
         ws_col: columns,
@@ -38,8 +24,17 @@ fn on_terminal(mut command: Command, columns: u16) -> (Running, File) {
         ws_ypixel: 0,
     };
     let OpenptyResult { master, slave } = openpty(Some(&size), None).unwrap();
-    let running = Running(command.stderr(slave).spawn().unwrap());
-    (running, File::from(master))
+    let arguments = ["send", "file", "--to", "@ticket", "--path", "127.0.0.1"];
+    let mut command = manyway(transfer.path(), &arguments);
+    command
+        .args(["--limit", limit])
+        .env_remove("NO_COLOR")
+        .env_remove("CLICOLOR")
+        .env("TERM", "xterm")
+        .env(variable.0, variable.1)
+        .stderr(slave);
+    let sender = Running(command.spawn().unwrap());
+    (sender, File::from(master))
 }
 
 /// What a terminal gets until a Ctrl-C has ended the sender, some time after it got `awaited`.
