@@ -63,9 +63,10 @@ impl<P> Sender<P> {
         Ok(())
     }
 
-    /// [`Sender::on_ack`] where it acknowledges packet `number` alone, without marks, that is the
-    /// oldest in flight, and none that was sent later has been acknowledged before: what most
-    /// acknowledgements are where each packet is acknowledged. Returns what the packet carried.
+    /// [`Sender::on_ack`] where it acknowledges packet `number` alone, at once and without marks,
+    /// that is the oldest in flight, and none that was sent later has been acknowledged before:
+    /// what most acknowledgements are where each packet is acknowledged. Returns what the packet
+    /// carried.
     ///
     /// `None`, and nothing has changed, if it isn't so.
     #[inline]
@@ -73,7 +74,6 @@ impl<P> Sender<P> {
         &mut self,
         now: Time,
         number: u64,
-        delay: Duration,
         received: Option<Time>,
         controller: &mut C,
     ) -> Option<P> {
@@ -81,8 +81,8 @@ impl<P> Sender<P> {
             return None;
         }
         self.measure_spare(now, controller);
-        let (_, payload) = self.settle_oldest(now, delay, received, controller)?;
-        Some(payload)
+        let oldest = self.settle_oldest(now, Duration::ZERO, received, controller);
+        oldest.map(|(_, payload)| payload)
     }
 
     /// Whether this packet is the oldest in flight, and none that was sent later was acknowledged.

@@ -1,7 +1,5 @@
 //! A subflow at one moment, with all that it takes to send.
 
-use std::time::Duration;
-
 use manyway_control::laws::Visitor;
 use manyway_control::{Controller, LossDetection, Permit, Sender, Sent};
 use manyway_network::{Packet, Verdict};
@@ -44,14 +42,10 @@ impl Visitor for Taking<'_> {
 
     #[inline(always)]
     fn visit<C: Controller>(self, controller: &mut C) -> Self::Output {
-        let (now, received) = (self.now, Some(self.one.received));
-        let data = self.sender.on_oldest_acked(
-            now,
-            self.one.number,
-            Duration::ZERO,
-            received,
-            controller,
-        )?;
+        let One { number, received } = self.one;
+        let data = self
+            .sender
+            .on_oldest_acked(self.now, number, Some(received), controller)?;
         Some((data, controller.window(self.sender.slot())))
     }
 }
