@@ -205,7 +205,7 @@ fn subflow(
             jitter,
             latest: Time::ZERO,
             rng: Pcg64Mcg::seed_from_u64(mix(seed ^ stream)),
-            fifos: (network.under_way.add(), network.egress),
+            own: network.under_way.add_own(),
             access,
             ecn: flow.ecn,
             l4s: flow.l4s,

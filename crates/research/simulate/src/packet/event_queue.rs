@@ -22,11 +22,8 @@ pub(super) struct EventQueue {
     /// FIFOs of packets that overtake others.
     lanes: Vec<FifoId>,
     heads: Heap,
-    /// The head of one more FIFO, which isn't in it, as long as it is before all others: what
-    /// leaves a host is mostly what happens next.
-    first: Transit,
-    /// Its order; `u128::MAX` if there is none.
-    first_key: u128,
+    /// What leaves hosts is mostly what happens soon, and has few others to pass.
+    soon: Soon,
     seed: u64,
 }
 
@@ -39,14 +36,21 @@ struct Fifo {
     latest: Time,
 }
 
+/// A FIFO of one host's own, for packets that overtake those of others.
+#[derive(Debug)]
+pub(super) struct OwnFifo {
+    id: FifoId,
+    /// When the last item that was pushed is due.
+    latest: Time,
+}
+
 impl EventQueue {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             fifos: Vec::new(),
             lanes: Vec::new(),
             heads: Heap::EMPTY,
-            first: Due::NOTHING.item,
-            first_key: u128::MAX,
+            soon: Soon::EMPTY,
             seed,
         }
     }
@@ -54,11 +58,23 @@ impl EventQueue {
     pub(super) fn add(&mut self) -> FifoId {
         let id = self.fifos.len() as u32;
         self.fifos.push(Fifo {
-            salt: mix(self.seed ^ u64::from(id)),
+            salt: self.salt(id),
             items: Ring::default(),
             latest: Time::ZERO,
         });
         FifoId(id)
+    }
+
+    pub(super) fn add_own(&mut self) -> OwnFifo {
+        OwnFifo {
+            id: self.add(),
+            latest: Time::ZERO,
+        }
+    }
+
+    #[inline(always)]
+    fn salt(&self, id: u32) -> u64 {
+        mix(self.seed ^ u64::from(id))
     }
 
     /// Appends to a FIFO, or to a lane if the item overtakes what is in there.
@@ -70,18 +86,22 @@ impl EventQueue {
         }
     }
 
-    /// Appends to the first FIFO, or to the second if the item overtakes what is in the first.
+    /// Appends what a host sends to a FIFO that it shares with others, or to its own if the item
+    /// overtakes what is in the first.
     #[inline(always)]
-    pub(super) fn push_to_either(
-        &mut self,
-        first: FifoId,
-        second: FifoId,
-        at: Time,
-        item: Transit,
-    ) {
-        match self.fifos[first.0 as usize].latest <= at {
-            true => self.append(first, at, item),
-            false => self.push(second, at, item),
+    pub(super) fn push_soon(&mut self, shared: FifoId, own: &mut OwnFifo, at: Time, item: Transit) {
+        let fifo = &mut self.fifos[shared.0 as usize];
+        let (id, latest) = match fifo.latest <= at {
+            true => (shared, &mut fifo.latest),
+            false if own.latest <= at => (own.id, &mut own.latest),
+            false => return self.overtake(at, item),
+        };
+        // What is due together stays in the order in which it came.
+        let alone = *latest < at;
+        *latest = at;
+        match alone && !self.soon.is_full() {
+            true => self.soon.insert(key(at, self.salt(id.0), id.0), item),
+            false => self.append(id, at, item),
         }
     }
 
@@ -100,36 +120,18 @@ impl EventQueue {
 
     #[inline(always)]
     fn append(&mut self, id: FifoId, at: Time, item: Transit) {
-        let next = self.next();
         let fifo = &mut self.fifos[id.0 as usize];
         fifo.latest = at;
-        if fifo.items.is_empty() && self.first_key as u32 != id.0 {
-            let key = key(at, fifo.salt, id.0);
-            if key < next {
-                return self.put_first(key, item);
-            }
-            self.heads.push(key);
+        if fifo.items.is_empty() {
+            self.heads.push(key(at, fifo.salt, id.0));
         }
         fifo.items.push_back(Due { at, item });
-    }
-
-    /// The item comes before all others.
-    #[inline(always)]
-    fn put_first(&mut self, key: u128, item: Transit) {
-        if self.first_key != u128::MAX {
-            self.heads.push(self.first_key);
-            let (at, item) = (time_of(self.first_key), self.first);
-            let fifo = &mut self.fifos[self.first_key as u32 as usize];
-            fifo.items.push_front(Due { at, item });
-        }
-        self.first_key = key;
-        self.first = item;
     }
 
     /// The order of the next item among all events; `u128::MAX` if there is none.
     #[inline(always)]
     pub(super) fn next(&self) -> u128 {
-        self.first_key.min(self.heads.least())
+        self.soon.least.min(self.heads.least())
     }
 
     /// Takes the next item.
@@ -138,8 +140,8 @@ impl EventQueue {
     /// If there is none.
     #[inline(always)]
     pub(super) fn pop(&mut self) -> Transit {
-        if self.first_key != u128::MAX {
-            return self.pop_first();
+        if self.soon.least <= self.heads.least() {
+            return self.soon.pop();
         }
         let id = self.heads.least() as u32;
         let fifo = &mut self.fifos[id as usize];
@@ -150,16 +152,60 @@ impl EventQueue {
         }
         item
     }
+}
+
+/// A few packets that are not in their FIFOs, sorted by hand: a ring, the next one first.
+#[derive(Debug, Clone)]
+struct Soon {
+    items: [(u128, Transit); SOON],
+    taken: usize,
+    put: usize,
+    /// The order of the next one; `u128::MAX` if there is none.
+    least: u128,
+}
+
+const SOON: usize = 32;
+
+impl Soon {
+    const EMPTY: Self = Self {
+        items: [(u128::MAX, Due::NOTHING.item); SOON],
+        taken: 0,
+        put: 0,
+        least: u128::MAX,
+    };
 
     #[inline(always)]
-    fn pop_first(&mut self) -> Transit {
-        let id = self.first_key as u32;
-        let fifo = &self.fifos[id as usize];
-        if let Some(next) = fifo.items.front() {
-            self.heads.push(key(next.at, fifo.salt, id));
+    fn is_full(&self) -> bool {
+        self.put.wrapping_sub(self.taken) == SOON
+    }
+
+    /// There must be room. Among equals, the first one stays first.
+    #[inline(always)]
+    fn insert(&mut self, key: u128, item: Transit) {
+        let mut place = self.put;
+        while place != self.taken {
+            let before = self.items[place.wrapping_sub(1) % SOON];
+            if before.0 <= key {
+                break;
+            }
+            self.items[place % SOON] = before;
+            place = place.wrapping_sub(1);
         }
-        self.first_key = u128::MAX;
-        self.first
+        self.items[place % SOON] = (key, item);
+        self.put = self.put.wrapping_add(1);
+        self.least = self.least.min(key);
+    }
+
+    /// Takes the next one; there must be one.
+    #[inline(always)]
+    fn pop(&mut self) -> Transit {
+        let (_, item) = self.items[self.taken % SOON];
+        self.taken = self.taken.wrapping_add(1);
+        self.least = match self.taken == self.put {
+            true => u128::MAX,
+            false => self.items[self.taken % SOON].0,
+        };
+        item
     }
 }
 
@@ -356,22 +402,31 @@ mod tests {
 
     proptest! {
         /// Whatever is pushed while popping, the items come in the order of their keys, and those
-        /// of one FIFO and moment as they were pushed.
+        /// of one FIFO and moment as they were pushed. The first four are hosts, which share the
+        /// FIFO behind theirs.
         #[test]
         fn merged_in_order(
             steps in prop::collection::vec((0u32..12, 0u64..50, 0u8..3), 0..400),
         ) {
+            const HOSTS: u32 = 4;
             let mut queue = EventQueue::new(7);
-            let ids: Vec<FifoId> = (0..12).map(|_| queue.add()).collect();
+            let mut own: Vec<OwnFifo> = (0..HOSTS).map(|_| queue.add_own()).collect();
+            let ids: Vec<FifoId> = (HOSTS..12).map(|_| queue.add()).collect();
             let mut model = BTreeSet::new();
             let mut last = [0u64; 12];
             let mut now = 0;
-            for (number, (fifo, delay, pops)) in (0u64..).zip(steps) {
+            for (number, (origin, delay, pops)) in (0u64..).zip(steps) {
+                let fits = |fifo: u32| last[fifo as usize] <= now + delay;
+                let fifo = if origin < HOSTS && fits(HOSTS) { HOSTS } else { origin };
                 let at = (now + delay).max(last[fifo as usize]);
                 last[fifo as usize] = at;
                 let at = Time::from_nanos(at);
-                queue.push(ids[fifo as usize], at, Transit::new(fifo, number, Stage::Forward));
-                model.insert((key(at, queue.fifos[fifo as usize].salt, fifo), number));
+                let item = Transit::new(fifo, number, Stage::Forward);
+                match own.get_mut(origin as usize) {
+                    Some(own) => queue.push_soon(ids[0], own, at, item),
+                    None => queue.push(ids[(fifo - HOSTS) as usize], at, item),
+                }
+                model.insert((key(at, queue.salt(fifo), fifo), number));
                 for _ in 0..pops {
                     let Some((key, number)) = model.pop_first() else {
                         break;

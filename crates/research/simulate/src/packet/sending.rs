@@ -173,8 +173,9 @@ impl Sending<'_> {
                 item.mark();
             }
         }
-        let (own, shared) = egress.fifos;
-        self.network.under_way.push_to_either(shared, own, at, item);
+        let shared = self.network.egress;
+        let own = &mut egress.own;
+        self.network.under_way.push_soon(shared, own, at, item);
     }
 
     /// Sees to it that the subflow's timer fires in time.

@@ -11,7 +11,7 @@ use manyway_scenario::{Flow, Lifetime};
 use manyway_units::Time;
 use rand_pcg::Pcg64Mcg;
 
-use super::event_queue::FifoId;
+use super::event_queue::OwnFifo;
 use super::managed::{Managed, RelayState};
 use super::meter::Meter;
 use super::receiver::Receiver;
@@ -124,9 +124,8 @@ pub(super) struct Subflow {
 pub(super) struct Egress {
     /// The largest jitter, ns.
     pub(super) jitter: u64,
-    /// A FIFO of its own, and one that it shares with all others: most packets leave in order, and
-    /// fewer FIFOs are faster to merge.
-    pub(super) fifos: (FifoId, FifoId),
+    /// For packets that overtake those of other hosts on their way to the first link.
+    pub(super) own: OwnFifo,
     /// Packets are ECN-capable.
     pub(super) ecn: bool,
     /// They are L4S packets.
