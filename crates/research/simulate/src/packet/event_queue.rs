@@ -211,23 +211,46 @@ impl Soon {
 
 /// Timers of whatever is numbered: at most one event per number and moment is of use, and too early
 /// a one does no harm.
+///
+/// Only what is due before a horizon is sorted. The rest waits in slots of time, as on a wheel that
+/// goes round and round (Varghese and Lauck, SOSP 1987, scheme 6).
 #[derive(Debug, Clone)]
 pub(super) struct Timers {
+    /// Those before the horizon. It is empty only if there are no others.
     heap: Heap,
+    slots: Box<[Vec<u128>]>,
+    /// How many are in slots.
+    later: usize,
+    /// The first slot of time that is not in the heap, counted from time zero.
+    horizon: u64,
     seed: u64,
 }
+
+const SLOTS: u64 = 256;
+/// The duration of a slot is 2 to this power, ns: 0.26 ms.
+const SLOT: u32 = 18;
 
 impl Timers {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             heap: Heap::EMPTY,
+            slots: vec![Vec::new(); SLOTS as usize].into(),
+            later: 0,
+            horizon: 0,
             seed: mix(!seed),
         }
     }
 
     pub(super) fn schedule(&mut self, at: Time, id: u32) {
-        let salt = mix(self.seed ^ u64::from(id));
-        self.heap.push(key(at, salt, id));
+        let key = key(at, mix(self.seed ^ u64::from(id)), id);
+        if slot_of(key) < self.horizon {
+            return self.heap.push(key);
+        }
+        self.slots[(slot_of(key) % SLOTS) as usize].push(key);
+        self.later += 1;
+        if self.next() == u128::MAX {
+            self.advance();
+        }
     }
 
     #[inline]
@@ -239,8 +262,37 @@ impl Timers {
     pub(super) fn pop(&mut self) -> u32 {
         let key = self.heap.least();
         self.heap.remove_least();
+        if self.next() == u128::MAX && self.later > 0 {
+            self.advance();
+        }
         key as u32
     }
+
+    /// The heap is empty: fills it from the next slot of time that has timers. There must be some.
+    #[inline(never)]
+    fn advance(&mut self) {
+        let round = self.horizon + SLOTS;
+        while self.next() == u128::MAX {
+            if self.horizon == round {
+                // None within a whole round.
+                let least = self.slots.iter().flatten().min();
+                self.horizon = least.map_or(0, |&key| slot_of(key));
+            }
+            let horizon = self.horizon;
+            self.horizon += 1;
+            let slot = &mut self.slots[(horizon % SLOTS) as usize];
+            for key in slot.extract_if(.., |key| slot_of(*key) == horizon) {
+                self.later -= 1;
+                self.heap.push(key);
+            }
+        }
+    }
+}
+
+/// In which slot of time a key is, counted from time zero.
+#[inline(always)]
+fn slot_of(key: u128) -> u64 {
+    time_of(key).as_nanos() >> SLOT
 }
 
 /// Time, then a hash of time and salt, then the number: a total order.
@@ -439,6 +491,32 @@ mod tests {
                 prop_assert_eq!((queue.next(), queue.pop().number), (key, number));
             }
             prop_assert_eq!(queue.next(), u128::MAX);
+        }
+
+        /// Timers of the next slot, of this round of the wheel, and of later ones.
+        #[test]
+        fn timers_come_in_the_order_of_their_keys(
+            steps in prop::collection::vec((0u32..3, 0u64..1 << 19, 0u8..3), 0..400),
+        ) {
+            let mut timers = Timers::new(3);
+            let mut model = BTreeSet::new();
+            let mut now = 0;
+            for (id, (scale, delay, pops)) in (0u32..).zip(steps) {
+                let at = Time::from_nanos(now + (delay << (7 * scale)));
+                timers.schedule(at, id);
+                model.insert(key(at, mix(timers.seed ^ u64::from(id)), id));
+                for _ in 0..pops {
+                    let Some(key) = model.pop_first() else {
+                        break;
+                    };
+                    prop_assert_eq!((timers.next(), timers.pop()), (key, key as u32));
+                    now = time_of(key).as_nanos();
+                }
+            }
+            for key in model {
+                prop_assert_eq!((timers.next(), timers.pop()), (key, key as u32));
+            }
+            prop_assert_eq!(timers.next(), u128::MAX);
         }
 
         /// Items that overtake those in their FIFO come out in the order of time, too.
