@@ -136,7 +136,9 @@ impl Link {
             service,
             room,
         } = self.uniform;
-        if self.free_at > Fine::from_nanos(now).plus(room) {
+        // Whole nanoseconds mostly tell.
+        let full = self.free_at.floor() >= now.saturating_add(room.floor());
+        if full && self.free_at > Fine::from_nanos(now).plus(room) {
             return self.rest.dropped(DropReason::QueueFull);
         }
         self.free_at = self.free_at.at_least(now).plus(service);

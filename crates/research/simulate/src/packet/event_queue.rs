@@ -40,6 +40,7 @@ struct Fifo {
 #[derive(Debug)]
 pub(super) struct OwnFifo {
     id: FifoId,
+    salt: u64,
     /// When the last item that was pushed is due.
     latest: Time,
 }
@@ -58,7 +59,7 @@ impl EventQueue {
     pub(super) fn add(&mut self) -> FifoId {
         let id = self.fifos.len() as u32;
         self.fifos.push(Fifo {
-            salt: self.salt(id),
+            salt: mix(self.seed ^ u64::from(id)),
             items: Ring::default(),
             latest: Time::ZERO,
         });
@@ -66,15 +67,12 @@ impl EventQueue {
     }
 
     pub(super) fn add_own(&mut self) -> OwnFifo {
+        let id = self.add();
         OwnFifo {
-            id: self.add(),
+            id,
+            salt: self.fifos[id.0 as usize].salt,
             latest: Time::ZERO,
         }
-    }
-
-    #[inline(always)]
-    fn salt(&self, id: u32) -> u64 {
-        mix(self.seed ^ u64::from(id))
     }
 
     /// Appends to a FIFO, or to a lane if the item overtakes what is in there.
@@ -91,16 +89,16 @@ impl EventQueue {
     #[inline(always)]
     pub(super) fn push_soon(&mut self, shared: FifoId, own: &mut OwnFifo, at: Time, item: Transit) {
         let fifo = &mut self.fifos[shared.0 as usize];
-        let (id, latest) = match fifo.latest <= at {
-            true => (shared, &mut fifo.latest),
-            false if own.latest <= at => (own.id, &mut own.latest),
+        let (id, salt, latest) = match fifo.latest <= at {
+            true => (shared, fifo.salt, &mut fifo.latest),
+            false if own.latest <= at => (own.id, own.salt, &mut own.latest),
             false => return self.overtake(at, item),
         };
         // What is due together stays in the order in which it came.
         let alone = *latest < at;
         *latest = at;
         match alone && !self.soon.is_full() {
-            true => self.soon.insert(key(at, self.salt(id.0), id.0), item),
+            true => self.soon.insert(key(at, salt, id.0), item),
             false => self.append(id, at, item),
         }
     }
@@ -128,29 +126,24 @@ impl EventQueue {
         fifo.items.push_back(Due { at, item });
     }
 
-    /// The order of the next item among all events; `u128::MAX` if there is none.
+    /// Takes the next item, with its time, if its order is before this.
     #[inline(always)]
-    pub(super) fn next(&self) -> u128 {
-        self.soon.least.min(self.heads.least())
-    }
-
-    /// Takes the next item.
-    ///
-    /// # Panics
-    /// If there is none.
-    #[inline(always)]
-    pub(super) fn pop(&mut self) -> Transit {
-        if self.soon.least <= self.heads.least() {
-            return self.soon.pop();
+    pub(super) fn pop_before(&mut self, limit: u128) -> Option<(Time, Transit)> {
+        let (soon, head) = (self.soon.least, self.heads.least());
+        if soon <= head {
+            return (soon < limit).then(|| (time_of(soon), self.soon.pop()));
         }
-        let id = self.heads.least() as u32;
+        if head >= limit {
+            return None;
+        }
+        let id = head as u32;
         let fifo = &mut self.fifos[id as usize];
-        let Due { item, .. } = fifo.items.pop_front().expect("its head is among the heads");
+        let Due { at, item } = fifo.items.pop_front()?;
         match fifo.items.front() {
             Some(next) => self.heads.replace_least(key(next.at, fifo.salt, id)),
             None => self.heads.remove_least(),
         }
-        item
+        Some((at, item))
     }
 }
 
@@ -281,6 +274,9 @@ impl Timers {
             let horizon = self.horizon;
             self.horizon += 1;
             let slot = &mut self.slots[(horizon % SLOTS) as usize];
+            if slot.is_empty() {
+                continue;
+            }
             for key in slot.extract_if(.., |key| slot_of(*key) == horizon) {
                 self.later -= 1;
                 self.heap.push(key);
@@ -301,6 +297,12 @@ fn key(at: Time, salt: u64, id: u32) -> u128 {
     let at = at.as_nanos();
     let tie = (at ^ salt).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     u128::from(at) << 64 | u128::from(tie) << 32 | u128::from(id)
+}
+
+/// What is before this is at `at`, or before.
+#[inline]
+pub(super) fn key_after(at: Time) -> u128 {
+    u128::from(at.as_nanos() + 1) << 64
 }
 
 #[inline]
@@ -407,8 +409,8 @@ mod tests {
 
     /// The next item's time, ns, and subflow.
     fn take(queue: &mut EventQueue) -> Option<(u64, u32)> {
-        let key = queue.next();
-        (key < u128::MAX).then(|| (time_of(key).as_nanos(), queue.pop().subflow()))
+        let (at, item) = queue.pop_before(u128::MAX)?;
+        Some((at.as_nanos(), item.subflow()))
     }
 
     #[test]
@@ -420,8 +422,8 @@ mod tests {
                 .map(|at| {
                     push(&mut queue, ids[0], at, 0);
                     push(&mut queue, ids[1], at, 1);
-                    let winner = queue.pop().subflow();
-                    queue.pop();
+                    let (_, winner) = take(&mut queue).unwrap();
+                    take(&mut queue);
                     winner
                 })
                 .collect();
@@ -478,19 +480,22 @@ mod tests {
                     Some(own) => queue.push_soon(ids[0], own, at, item),
                     None => queue.push(ids[(fifo - HOSTS) as usize], at, item),
                 }
-                model.insert((key(at, queue.salt(fifo), fifo), number));
+                model.insert((key(at, queue.fifos[fifo as usize].salt, fifo), number));
                 for _ in 0..pops {
                     let Some((key, number)) = model.pop_first() else {
                         break;
                     };
-                    prop_assert_eq!((queue.next(), queue.pop().number), (key, number));
+                    prop_assert_eq!(queue.pop_before(key), None);
+                    let popped = queue.pop_before(key + 1).map(|(at, item)| (at, item.number));
+                    prop_assert_eq!(popped, Some((time_of(key), number)));
                     now = time_of(key).as_nanos();
                 }
             }
             for (key, number) in model {
-                prop_assert_eq!((queue.next(), queue.pop().number), (key, number));
+                let popped = queue.pop_before(key + 1).map(|(at, item)| (at, item.number));
+                prop_assert_eq!(popped, Some((time_of(key), number)));
             }
-            prop_assert_eq!(queue.next(), u128::MAX);
+            prop_assert_eq!(queue.pop_before(u128::MAX), None);
         }
 
         /// Timers of the next slot, of this round of the wheel, and of later ones.

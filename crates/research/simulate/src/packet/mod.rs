@@ -36,7 +36,7 @@ use manyway_scenario::Flow;
 use manyway_units::Time;
 
 use crate::trace::{Observer, Tap};
-use event_queue::{Timers, time_of};
+use event_queue::{Timers, key_after, time_of};
 use fluid::Fluids;
 use network::Network;
 use receiver::Reaction;
@@ -155,23 +155,21 @@ impl Simulation<'_> {
     /// Handles a batch of events, those at `until` included; false if there are no more.
     fn step(&mut self, until: Time) -> bool {
         // At the end of all time there is nothing.
-        let end = until.min(Time::from_nanos(u64::MAX - 1));
+        let end = key_after(until.min(Time::from_nanos(u64::MAX - 1)));
         for _ in 0..BATCH {
-            let (packet, timer) = (self.network.under_way.next(), self.timers.next());
-            let at = time_of(packet.min(timer));
-            if at > end {
+            let timer = self.timers.next();
+            if let Some((at, item)) = self.network.under_way.pop_before(timer.min(end)) {
+                self.now = at;
+                self.on_packet(item);
+            } else if timer < end {
+                self.now = time_of(timer);
+                let id = self.timers.pop();
+                self.on_timer(self.now, id);
+            } else {
                 self.now = self.now.max(until);
                 return false;
             }
-            self.now = at;
             self.events += 1;
-            if packet < timer {
-                let item = self.network.under_way.pop();
-                self.on_packet(item);
-            } else {
-                let id = self.timers.pop();
-                self.on_timer(at, id);
-            }
         }
         true
     }
