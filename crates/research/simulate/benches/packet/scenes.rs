@@ -26,7 +26,7 @@ pub(crate) fn all() -> Vec<Scene> {
         ("S1, ACKs as packets", "s1-reverse", 0.0),
         ("S2", "s2", 0.17),
         ("S2-100", "s2-100", 0.0),
-        ("S2-1000", "s2-1000", 0.09),
+        ("S2-1000", "s2-1000", 0.13),
     ]
     .into_iter()
     .map(|(name, file, bound)| load(name, file, bound))
