@@ -115,6 +115,31 @@ fn drop_tail_counts_the_packet_in_service() {
     assert_eq!(offer(&mut by_bytes, 1200, 1500), delivered(2400, 12_400));
 }
 
+/// 1500 B take 1,714,285 5/7 ns.
+#[test]
+fn room_is_known_to_fractions_of_a_nanosecond() {
+    let config = LinkConfig {
+        queue: packets(2),
+        ..LinkConfig::new(Rate::from_mbps(7.0), Duration::ZERO)
+    };
+    let mut link = link(config);
+    let mut departs = |now| match link.offer(Time::from_nanos(now), Packet::new(1500)) {
+        Verdict::Delivered { departs, .. } => Some(departs.as_nanos()),
+        _ => None,
+    };
+    assert_eq!(departs(0), Some(1_714_286));
+    assert_eq!(departs(0), Some(3_428_572));
+    // Another has room once one has left, which is 2/7 ns before a whole nanosecond …
+    assert_eq!(departs(1_714_285), None);
+    assert_eq!(departs(1_714_286), Some(5_142_858));
+    // … then 4/7 …
+    assert_eq!(departs(3_428_571), None);
+    assert_eq!(departs(3_428_572), Some(6_857_143));
+    // … and 6/7.
+    assert_eq!(departs(5_142_857), None);
+    assert_eq!(departs(5_142_858), Some(8_571_429));
+}
+
 #[test]
 fn one_bandwidth_delay_product() {
     let rate = Rate::from_mbps(20.0);
