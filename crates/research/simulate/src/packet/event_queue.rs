@@ -172,7 +172,7 @@ impl Soon {
         self.put.wrapping_sub(self.taken) == SOON
     }
 
-    /// There must be room. Among equals, the first one stays first.
+    /// There must be room. No two orders are equal.
     #[inline(always)]
     fn insert(&mut self, key: u128, item: Transit) {
         let mut place = self.put;
@@ -299,7 +299,7 @@ fn key(at: Time, salt: u64, id: u32) -> u128 {
     u128::from(at) << 64 | u128::from(tie) << 32 | u128::from(id)
 }
 
-/// What is before this is at `at`, or before.
+/// Whatever is due at `at` or earlier has an order before this.
 #[inline]
 pub(super) fn key_after(at: Time) -> u128 {
     u128::from(at.as_nanos() + 1) << 64
