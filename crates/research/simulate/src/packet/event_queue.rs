@@ -439,6 +439,17 @@ mod tests {
     }
 
     #[test]
+    fn what_is_due_at_the_end_comes_too() {
+        let mut queue = EventQueue::new(1);
+        let id = queue.add();
+        push(&mut queue, id, 5, 0);
+        push(&mut queue, id, 6, 1);
+        let end = key_after(Time::from_nanos(5));
+        assert!(queue.pop_before(end).is_some());
+        assert_eq!(queue.pop_before(end), None);
+    }
+
+    #[test]
     fn timers_come_in_order() {
         let mut timers = Timers::new(0);
         for (at, id) in [(5, 1), (3, 2), (9, 3), (3, 4)] {
