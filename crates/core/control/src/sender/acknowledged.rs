@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use manyway_units::Time;
 
-use super::types::{AckError, AckInfo, Outcome};
+use super::types::{AckError, AckInfo, Outcome, Sent};
 use super::{Newly, Sender};
 use crate::controller::{Ack, Controller, Round};
 use crate::rtt::nanos;
@@ -26,14 +26,17 @@ impl<P> Sender<P> {
         if self.retired {
             return Ok(());
         }
-        self.measure_spare(now, controller);
+        self.measure_spare(now, self.flight.bytes(), controller);
         self.detect_spurious(now, &ack, controller);
         // What came before is settled. (But adaptive detection forgets at longer acknowledgements.)
         let settled = ack.is_short() || !self.recovery.learns();
-        if settled && ack.ce_count.is_none() && self.is_next(ack.largest) {
-            let (delay, received) = (ack.delay, ack.receive_time);
-            let packet = self.settle_oldest(now, delay, received, controller);
-            outcome.acked.extend(packet);
+        if settled
+            && ack.ce_count.is_none()
+            && let Some((sent, packet)) = self.take_next(ack.largest)
+        {
+            let newly = Newly::one(ack.largest, sent, &packet);
+            self.settle_oldest(now, &newly, ack.delay, ack.receive_time, controller);
+            outcome.acked.push((ack.largest, packet.payload));
             return Ok(());
         }
         let Some(newly) = self.take_acked(now, &ack, outcome) else {
@@ -77,46 +80,40 @@ impl<P> Sender<P> {
         received: Option<Time>,
         controller: &mut C,
     ) -> Option<P> {
-        if !self.is_next(number) {
+        let (sent, packet) = self.take_next(number)?;
+        let newly = Newly::one(number, sent, &packet);
+        self.measure_spare(now, self.flight.bytes() + newly.bytes, controller);
+        self.settle_oldest(now, &newly, Duration::ZERO, received, controller);
+        Some(packet.payload)
+    }
+
+    /// Takes this packet, with the time when it was sent, if it is the oldest in flight, and none
+    /// that was sent later was acknowledged.
+    #[inline(always)]
+    fn take_next(&mut self, number: u64) -> Option<(Time, Sent<P>)> {
+        if !self.recovery.is_largest(number) {
             return None;
         }
-        self.measure_spare(now, controller);
-        let oldest = self.settle_oldest(now, Duration::ZERO, received, controller);
-        oldest.map(|(_, payload)| payload)
+        self.flight.take_oldest(number)
     }
 
-    /// Whether this packet is the oldest in flight, and none that was sent later was acknowledged.
-    #[inline]
-    fn is_next(&self, number: u64) -> bool {
-        self.recovery.is_largest(number) && self.flight.is_oldest(number)
-    }
-
-    /// The oldest packet in flight was acknowledged, and none that was sent later. Returns its
-    /// number and what it carried.
+    /// The oldest packet in flight was acknowledged, and none that was sent later.
     #[inline(always)]
     fn settle_oldest<C: Controller + ?Sized>(
         &mut self,
         now: Time,
+        newly: &Newly,
         delay: Duration,
         received: Option<Time>,
         controller: &mut C,
-    ) -> Option<(u64, P)> {
-        let (number, sent, packet) = self.flight.take_oldest()?;
-        let newly = Newly {
-            bytes: u64::from(packet.bytes),
-            eliciting: true,
-            number,
-            sent,
-            app_limited: packet.app_limited,
-        };
+    ) {
         self.count_acked(now, newly.bytes);
         // Everything older is settled, so nothing is lost.
-        let sample = self.sample_rtt(now, sent, delay);
-        self.recovery.on_oldest_acked(number);
-        self.report_ack(now, &newly, Some(sample), received, controller);
+        let sample = self.sample_rtt(now, newly.sent, delay);
+        self.recovery.on_oldest_acked(newly.number);
+        self.report_ack(now, newly, Some(sample), received, controller);
         self.restart_timer(now);
         self.update_pacer(controller);
-        Some((number, packet.payload))
     }
 
     /// Hands out what `ack` acknowledges for the first time; `None` if that is nothing.

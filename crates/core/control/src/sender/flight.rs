@@ -119,24 +119,18 @@ impl<P> Flight<P> {
         Some((self.base, self.ring.front()?))
     }
 
-    /// Whether packet `number` is the oldest in the ring, still open and ack-eliciting.
+    /// Takes packet `number`, with the time when it was sent, if it is the oldest in the ring, open
+    /// and ack-eliciting.
     #[inline]
-    pub(super) fn is_oldest(&self, number: u64) -> bool {
-        let eliciting =
-            |entry: &Entry<P>| entry.sent.as_ref().is_some_and(|sent| sent.ack_eliciting);
-        number == self.base && self.ring.front().is_some_and(eliciting)
-    }
-
-    /// Takes the oldest packet in the ring, which is open and ack-eliciting.
-    #[inline]
-    pub(super) fn take_oldest(&mut self) -> Option<(u64, Time, Sent<P>)> {
-        let entry = self.ring.pop_front()?;
-        let sent = entry.sent?;
-        let number = self.base;
+    pub(super) fn take_oldest(&mut self, number: u64) -> Option<(Time, Sent<P>)> {
+        let entry = self.ring.front_mut().filter(|_| number == self.base)?;
+        let sent = entry.sent.take_if(|sent| sent.ack_eliciting)?;
+        let at = entry.at;
+        self.ring.pop_front();
         self.base += 1;
         self.packets -= 1;
         self.bytes -= u64::from(sent.bytes);
-        Some((number, entry.at, sent))
+        Some((at, sent))
     }
 
     /// Removes the oldest packet, whatever its state.

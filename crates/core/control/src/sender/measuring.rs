@@ -34,15 +34,19 @@ impl<P> Sender<P> {
         }
     }
 
-    /// Notes before an acknowledgement is taken whether the path could have carried more: if its
-    /// owner prefers other paths, it doesn't show how fast it is.
+    /// Notes whether the path could have carried more than was `in_flight` (bytes) before an
+    /// acknowledgement: if its owner prefers other paths, it doesn't show how fast it is.
     #[inline]
-    pub(super) fn measure_spare<C: Controller + ?Sized>(&mut self, now: Time, controller: &C) {
+    pub(super) fn measure_spare<C: Controller + ?Sized>(
+        &mut self,
+        now: Time,
+        in_flight: u64,
+        controller: &C,
+    ) {
         if self.delivery.is_none() {
             return;
         }
         let size = f64::from(self.config.packet_size);
-        let in_flight = self.flight.bytes();
         let room = controller.window(self.slot) * size >= in_flight as f64 + size;
         if room
             && self.spare(now)

@@ -105,6 +105,20 @@ struct Newly {
     app_limited: bool,
 }
 
+impl Newly {
+    /// One packet, which is ack-eliciting.
+    #[inline(always)]
+    fn one<P>(number: u64, at: Time, packet: &Sent<P>) -> Self {
+        Newly {
+            bytes: u64::from(packet.bytes),
+            eliciting: true,
+            number,
+            sent: at,
+            app_limited: packet.app_limited,
+        }
+    }
+}
+
 impl<P> Sender<P> {
     /// A sender that adds itself to `controller` as a new path.
     pub fn new<C: Controller + ?Sized>(

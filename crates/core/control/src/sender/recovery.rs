@@ -141,7 +141,7 @@ impl Recovery {
     /// is overdue.
     #[inline]
     pub(super) fn on_oldest_acked(&mut self, number: u64) {
-        self.on_largest_acked(number);
+        self.largest_acked = Some(number);
         self.loss_time = None;
         self.run = None;
     }

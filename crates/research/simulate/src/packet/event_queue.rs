@@ -216,6 +216,10 @@ pub(super) struct Timers {
     later: usize,
     /// The first slot of time that is not in the heap, counted from time zero.
     horizon: u64,
+    /// No timer is asked for whose order isn't before this.
+    end: u128,
+    /// The order of the next timer, or the end.
+    next: u128,
     seed: u64,
 }
 
@@ -230,6 +234,8 @@ impl Timers {
             slots: vec![Vec::new(); SLOTS as usize].into(),
             later: 0,
             horizon: 0,
+            end: u128::MAX,
+            next: u128::MAX,
             seed: mix(!seed),
         }
     }
@@ -237,35 +243,48 @@ impl Timers {
     pub(super) fn schedule(&mut self, at: Time, id: u32) {
         let key = key(at, mix(self.seed ^ u64::from(id)), id);
         if slot_of(key) < self.horizon {
-            return self.heap.push(key);
+            self.heap.push(key);
+        } else {
+            self.slots[(slot_of(key) % SLOTS) as usize].push(key);
+            self.later += 1;
         }
-        self.slots[(slot_of(key) % SLOTS) as usize].push(key);
-        self.later += 1;
-        if self.next() == u128::MAX {
-            self.advance();
-        }
+        self.look();
     }
 
+    /// The order of the next timer, or the end if that is earlier.
     #[inline]
     pub(super) fn next(&self) -> u128 {
-        self.heap.least()
+        self.next
+    }
+
+    /// From now on, timers whose order isn't before this don't matter.
+    pub(super) fn end_at(&mut self, end: u128) {
+        self.end = end;
+        self.look();
     }
 
     /// Takes the next timer, if there is one.
     pub(super) fn pop(&mut self) -> u32 {
         let key = self.heap.least();
         self.heap.remove_least();
-        if self.next() == u128::MAX && self.later > 0 {
+        self.look();
+        key as u32
+    }
+
+    /// Sees which timer is next.
+    #[inline]
+    fn look(&mut self) {
+        if self.heap.least() == u128::MAX && self.later > 0 {
             self.advance();
         }
-        key as u32
+        self.next = self.heap.least().min(self.end);
     }
 
     /// The heap is empty: fills it from the next slot of time that has timers. There must be some.
     #[inline(never)]
     fn advance(&mut self) {
         let round = self.horizon + SLOTS;
-        while self.next() == u128::MAX {
+        while self.heap.least() == u128::MAX {
             if self.horizon == round {
                 // None within a whole round.
                 let least = self.slots.iter().flatten().min();
@@ -311,7 +330,7 @@ pub(super) fn time_of(key: u128) -> Time {
 }
 
 /// A heap of four children per node: half the depth of a binary one, and the children share a cache
-/// line.
+/// line. While it has few keys, they are sorted, which is a heap, too, and less work.
 #[derive(Debug, Clone)]
 struct Heap {
     keys: Vec<u128>,
@@ -320,6 +339,8 @@ struct Heap {
 }
 
 const CHILDREN: usize = 4;
+/// So many keys are few.
+const FEW: usize = 8;
 
 impl Heap {
     const EMPTY: Self = Self {
@@ -335,14 +356,18 @@ impl Heap {
     #[inline]
     fn push(&mut self, key: u128) {
         let mut at = self.keys.len();
+        let few = at < FEW;
         self.keys.push(key);
         while at > 0 {
-            let parent = (at - 1) / CHILDREN;
-            if self.keys[parent] <= key {
+            let before = match few {
+                true => at - 1,
+                false => (at - 1) / CHILDREN,
+            };
+            if self.keys[before] <= key {
                 break;
             }
-            self.keys[at] = self.keys[parent];
-            at = parent;
+            self.keys[at] = self.keys[before];
+            at = before;
         }
         self.keys[at] = key;
         self.least = self.least.min(key);
@@ -350,10 +375,13 @@ impl Heap {
 
     #[inline]
     fn remove_least(&mut self) {
-        if let Some(last) = self.keys.pop() {
-            match self.keys.is_empty() {
-                true => self.least = u128::MAX,
-                false => self.replace_least(last),
+        if self.keys.len() <= FEW {
+            self.keys.drain(..self.keys.len().min(1));
+            self.least = self.keys.first().copied().unwrap_or(u128::MAX);
+        } else if let Some(last) = self.keys.pop() {
+            self.replace_least_of_many(last);
+            if self.keys.len() == FEW {
+                self.keys.sort_unstable();
             }
         }
     }
@@ -361,6 +389,24 @@ impl Heap {
     /// Puts `key` in the place of the least one and moves it to where it belongs.
     #[inline]
     fn replace_least(&mut self, key: u128) {
+        if self.keys.len() > FEW {
+            return self.replace_least_of_many(key);
+        }
+        let keys = self.keys.as_mut_slice();
+        let mut at = 0;
+        while let Some(&next) = keys.get(at + 1)
+            && next < key
+        {
+            keys[at] = next;
+            at += 1;
+        }
+        if let Some(slot) = keys.get_mut(at) {
+            *slot = key;
+        }
+        self.least = keys.first().copied().unwrap_or(u128::MAX);
+    }
+
+    fn replace_least_of_many(&mut self, key: u128) {
         let heap = self.keys.as_mut_slice();
         let mut at = 0;
         self.least = key;
@@ -465,20 +511,35 @@ mod tests {
         assert_eq!(timers.next(), u128::MAX);
     }
 
+    #[test]
+    fn timers_know_the_end() {
+        let mut timers = Timers::new(3);
+        timers.schedule(Time::from_nanos(5), 1);
+        for end in [4, 5, 3] {
+            let end = key_after(Time::from_nanos(end));
+            timers.end_at(end);
+            assert_eq!(timers.next() < end, end == key_after(Time::from_nanos(5)));
+            assert!(timers.next() <= end);
+        }
+    }
+
+    const HOSTS: u32 = 4;
+    /// Sometimes more than few have something, sometimes not.
+    const FIFOS: u32 = HOSTS + 2 * FEW as u32;
+
     proptest! {
         /// Whatever is pushed while popping, the items come in the order of their keys, and those
         /// of one FIFO and moment as they were pushed. The first four are hosts, which share the
         /// FIFO behind theirs.
         #[test]
         fn merged_in_order(
-            steps in prop::collection::vec((0u32..12, 0u64..50, 0u8..3), 0..400),
+            steps in prop::collection::vec((0u32..FIFOS, 0u64..50, 0u8..3), 0..400),
         ) {
-            const HOSTS: u32 = 4;
             let mut queue = EventQueue::new(7);
             let mut own: Vec<OwnFifo> = (0..HOSTS).map(|_| queue.add_own()).collect();
-            let ids: Vec<FifoId> = (HOSTS..12).map(|_| queue.add()).collect();
+            let ids: Vec<FifoId> = (HOSTS..FIFOS).map(|_| queue.add()).collect();
             let mut model = BTreeSet::new();
-            let mut last = [0u64; 12];
+            let mut last = [0u64; FIFOS as usize];
             let mut now = 0;
             for (number, (origin, delay, pops)) in (0u64..).zip(steps) {
                 let fits = |fifo: u32| last[fifo as usize] <= now + delay;

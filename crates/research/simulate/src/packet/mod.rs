@@ -50,7 +50,7 @@ pub use build::SimulationError;
 pub use result::{FlowResult, LinkResult, RunResult, Series, SubflowResult, TransferResult};
 
 /// So many events are handled between two looks at the stop flag.
-const BATCH: u32 = 1 << 16;
+const BATCH: u64 = 1 << 16;
 
 /// An acknowledgement on its way to the sender and its controller.
 struct Acknowledged<'a> {
@@ -156,9 +156,10 @@ impl Simulation<'_> {
     fn step(&mut self, until: Time) -> bool {
         // At the end of all time there is nothing.
         let end = key_after(until.min(Time::from_nanos(u64::MAX - 1)));
-        for _ in 0..BATCH {
+        self.timers.end_at(end);
+        for done in 0..BATCH {
             let timer = self.timers.next();
-            if let Some((at, item)) = self.network.under_way.pop_before(timer.min(end)) {
+            if let Some((at, item)) = self.network.under_way.pop_before(timer) {
                 self.now = at;
                 self.on_packet(item);
             } else if timer < end {
@@ -167,10 +168,11 @@ impl Simulation<'_> {
                 self.on_timer(self.now, id);
             } else {
                 self.now = self.now.max(until);
+                self.events += done;
                 return false;
             }
-            self.events += 1;
         }
+        self.events += BATCH;
         true
     }
 
