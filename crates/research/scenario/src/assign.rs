@@ -90,7 +90,7 @@ fn assign_one(root: &mut Table, target: &Key, node: &Node) -> Result<(), String>
         let entry = table.entry(first.clone()).or_insert_with(|| Entry {
             key: node.origin,
             node: Node {
-                value: Value::Table(Table::new()),
+                value: Value::Table(Box::default()),
                 origin: node.origin,
             },
             inherited: false,
@@ -177,7 +177,7 @@ pub(crate) fn inherit(root: &mut Table) {
         let Value::Table(flow) = &mut flow.node.value else {
             continue;
         };
-        for (key, entry) in &defaults {
+        for (key, entry) in defaults.iter() {
             flow.entry(key.clone()).or_insert_with(|| Entry {
                 inherited: true,
                 ..entry.clone()

@@ -145,7 +145,7 @@ pub struct Flow {
     pub unresponsive: Option<bool>,
     /// A private first link in front of each subflow, shared with nobody. Default: none; its
     /// `delay` defaults to "0 s", its `queue` to "1000 packets".
-    pub access: Option<Link>,
+    pub access: Option<Box<Link>>,
     /// Additional one-way delay after the last link, and the same in the return direction. Default:
     /// "0 s".
     pub extra_delay: Option<TimeSpan>,

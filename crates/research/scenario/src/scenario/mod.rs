@@ -118,35 +118,30 @@ impl Scenario {
     /// If it isn't of the form `key=value`, if there is no such key, or if the value isn't one for
     /// it; the scenario is as before then.
     pub fn set(&mut self, assignment: &str) -> Result<(), ScenarioError> {
-        let mut next = self.clone();
-        next.sources.assignments.push(assignment.to_owned());
-        let origin = Origin::Assignment(next.sources.assignments.len() - 1);
-        next.assign(assignment, origin)
-            .map_err(|(key, message)| Problem {
-                place: next.sources.place(Some(origin)),
-                key,
-                message,
-            })?;
-        next.file = read_file(&next.tree, &next.sources)?;
-        *self = next;
-        Ok(())
+        self.sources.assignments.push(assignment.to_owned());
+        match self.changed(assignment) {
+            Ok(changed) => {
+                (self.tree, self.file) = changed;
+                Ok(())
+            }
+            Err(error) => {
+                self.sources.assignments.pop();
+                Err(error)
+            }
+        }
     }
 
-    fn assign(&mut self, assignment: &str, origin: Origin) -> Result<(), (Option<String>, String)> {
-        let plain = |message| (None, message);
-        let (key, value) = assignment.split_once('=').ok_or_else(|| {
-            plain("not an assignment: write key=value, such as links.wifi.rate=10Mbps".to_owned())
+    /// The tree with the last assignment made to it, and the file that it is.
+    fn changed(&self, assignment: &str) -> Result<(Table, File), ScenarioError> {
+        let origin = Origin::Assignment(self.sources.assignments.len() - 1);
+        let mut tree = self.tree.clone();
+        assign(&mut tree, assignment, origin).map_err(|(key, message)| Problem {
+            place: self.sources.place(Some(origin)),
+            key,
+            message,
         })?;
-        let key = Key::parse(key).map_err(plain)?;
-        let at_key = |message| (Some(key.to_string()), message);
-        let target = canonical(&key).map_err(at_key)?;
-        let mut node = parse_value(value).map_err(at_key)?;
-        node.relocate(origin);
-        if target.name(0) != Some("sweep") {
-            sweep::forget(&mut self.tree, &target);
-        }
-        assign::assign(&mut self.tree, &target, &node).map_err(at_key)?;
-        assign::check_default_used(&self.tree, &target).map_err(at_key)
+        let file = read_file(&tree, &self.sources)?;
+        Ok((tree, file))
     }
 
     /// Its name; empty if it has none, which [`Scenario::points`] complains of.
@@ -309,6 +304,28 @@ impl Scenario {
     fn problem_at(&self, tree: &Table, fault: Fault) -> Problem {
         locate(tree, &self.sources, &fault.key, fault.at_key, fault.message)
     }
+}
+
+/// Makes an assignment; the error may have a key.
+fn assign(
+    tree: &mut Table,
+    assignment: &str,
+    origin: Origin,
+) -> Result<(), (Option<String>, String)> {
+    let plain = |message| (None, message);
+    let (key, value) = assignment.split_once('=').ok_or_else(|| {
+        plain("not an assignment: write key=value, such as links.wifi.rate=10Mbps".to_owned())
+    })?;
+    let key = Key::parse(key).map_err(plain)?;
+    let at_key = |message| (Some(key.to_string()), message);
+    let target = canonical(&key).map_err(at_key)?;
+    let mut node = parse_value(value).map_err(at_key)?;
+    node.relocate(origin);
+    if target.name(0) != Some("sweep") {
+        sweep::forget(tree, &target);
+    }
+    assign::assign(tree, &target, &node).map_err(at_key)?;
+    assign::check_default_used(tree, &target).map_err(at_key)
 }
 
 /// A problem with what `key` leads to.

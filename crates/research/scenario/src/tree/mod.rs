@@ -39,7 +39,7 @@ pub(crate) enum Value {
     /// A date or a time of day; nothing in a scenario takes one.
     Date(String),
     List(Vec<Node>),
-    Table(Table),
+    Table(Box<Table>),
 }
 
 /// Keys and values in the order in which they were written.
@@ -93,17 +93,17 @@ pub(crate) fn too_deep(text: &str) -> Option<usize> {
 
 /// The tree of a parsed document.
 pub(crate) fn from_document(document: &DeTable<'_>) -> Result<Table, TooLarge> {
-    document
-        .iter()
-        .map(|(key, value)| {
-            let entry = Entry {
-                key: Origin::File(key.span().start),
-                node: from_toml(value)?,
-                inherited: false,
-            };
-            Ok((key.get_ref().to_string(), entry))
-        })
-        .collect()
+    // Most flows have fewer keys than a collection without a known size makes room for.
+    let mut table = Table::with_capacity(document.len());
+    for (key, value) in document {
+        let entry = Entry {
+            key: Origin::File(key.span().start),
+            node: from_toml(value)?,
+            inherited: false,
+        };
+        table.insert(key.get_ref().to_string(), entry);
+    }
+    Ok(table)
 }
 
 /// The tree of one parsed value.
@@ -135,7 +135,7 @@ pub(crate) fn from_toml(value: &Spanned<DeValue<'_>>) -> Result<Node, TooLarge> 
         DeValue::Array(values) => {
             Value::List(values.iter().map(from_toml).collect::<Result<_, _>>()?)
         }
-        DeValue::Table(table) => Value::Table(from_document(table)?),
+        DeValue::Table(table) => Value::Table(Box::new(from_document(table)?)),
     };
     Ok(Node {
         value: made,
