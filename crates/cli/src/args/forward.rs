@@ -123,7 +123,7 @@ pub(crate) struct ConnectArgs {
     #[arg(long, value_name = "TICKET")]
     pub(crate) to: Option<String>,
 
-    /// Use standard input and output, which is the only way there is
+    /// Use standard input and output; required, because there is no other way yet
     #[arg(long, required = true)]
     pub(crate) stdio: bool,
 

@@ -80,7 +80,10 @@ fn for_receiver(option: Arg) -> Arg {
     let short = option.get_help().map(of_receiver);
     let long = option.get_long_help().map(of_receiver);
     let option = option.help(short.unwrap_or_default());
-    option.long_help(long.unwrap_or_default())
+    match long {
+        Some(long) => option.long_help(long),
+        None => option,
+    }
 }
 
 /// Tells shells which values are names of files: their completions take all others for these.

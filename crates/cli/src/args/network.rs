@@ -44,7 +44,7 @@ pub(crate) struct NetworkArgs {
     #[arg(long, value_name = "NAME", default_value_t = LawSpec::default())]
     pub(crate) cc: LawSpec,
 
-    /// Give way to all other flows with data that this side sends
+    /// Let data that this side sends give way to all other flows
     ///
     /// The same as `--cc background`. If you give both `--cc` and this option, the last one counts.
     /// It has no effect on TCP paths.

@@ -33,8 +33,8 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) experiment: ExperimentArgs,
 
-    /// Carry out only each N-th run, from the K-th on, and keep the results in a file in the
-    /// directory of `--out`, for `manyway merge`
+    /// Execute only every N-th run, beginning with the K-th, and write the results into a file in
+    /// the directory of `--out`, for `manyway merge`
     #[arg(long, value_name = "K/N", value_parser = crate::run::parse_shard)]
     pub(crate) shard: Option<Shard>,
 
@@ -161,7 +161,7 @@ pub(crate) struct ExperimentArgs {
     #[command(flatten)]
     pub(crate) assignments: Assignments,
 
-    /// Number of parallel runs, but at the live level [default: number of cores]
+    /// Number of parallel runs; no effect at the live level [default: number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
 

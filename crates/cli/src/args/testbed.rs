@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 
 use super::simulation::Assignments;
 
-/// Put up a scenario's network on this host, for any program (Linux, root)
+/// Emulate a scenario's network on this host, for any program (Linux, root)
 ///
 /// Two network namespaces, sender and receiver, with an address at each end for each path of the
 /// file. Between them, its links work in real time. The file's flows don't run:
@@ -26,14 +26,14 @@ pub(crate) enum TestbedCommand {
     /// TESTBED_RECEIVER, separated by commas, and reaches the other end with `ip netns exec
     /// receiver`.
     Run(TestbedRunArgs),
-    /// Put a network up and leave it standing
+    /// Set up a network that stays until `manyway testbed down`
     Up(UpArgs),
-    /// Take down a network that stands
+    /// Remove a network that `manyway testbed up` set up
     Down(DownArgs),
-    /// Be one link of a scenario between two network namespaces of yours, until a signal
+    /// Run one link of a scenario between two network namespaces, until a signal ends it
     ///
-    /// Makes a TUN device at each end and prints `up`. It ends with a signal, or when a device is
-    /// deleted, and prints a JSON object for each direction: what happened to its packets, and how
+    /// Makes a TUN device at each end and prints `up`. It also ends when a device is deleted. At
+    /// the end, it prints a JSON object for each direction: what happened to its packets, and how
     /// late they left, in microseconds.
     Link(LinkArgs),
     /// Print a scenario's links, paths and flows as JSON
@@ -75,14 +75,14 @@ pub(crate) struct UpArgs {
     #[command(flatten)]
     pub(crate) network: NetworkOfArgs,
 
-    /// What to call it [default: the file's name without its ending]
+    /// Name of the network [default: the file's name without its ending]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DownArgs {
-    /// What it is called; needed only where several stand
+    /// Name of the network; needed only if there are several
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,
 }
@@ -96,15 +96,16 @@ pub(crate) struct LinkArgs {
     #[arg(value_name = "LINK")]
     pub(crate) link: String,
 
-    /// Where packets enter that cross it: a namespace of `ip netns`, and a name for the device
+    /// Where packets enter the link: a namespace of `ip netns`, and a name for the device
     #[arg(long, value_name = "NAMESPACE:DEVICE")]
     pub(crate) here: String,
 
-    /// Where they leave, and where those enter that come back
+    /// Where packets leave the link, and where those of the reverse direction enter
     #[arg(long, value_name = "NAMESPACE:DEVICE")]
     pub(crate) there: String,
 
-    /// The link that comes back [default: its delay, and dark when it is]
+    /// The link of the reverse direction [default: only this link's delay; dark when this link is
+    /// dark]
     #[arg(long, value_name = "LINK")]
     pub(crate) back: Option<String>,
 

@@ -254,9 +254,10 @@ pub(crate) struct ArrivalArgs {
     /// Delete files that the sender doesn't have from the received directories; when sending, only
     /// with HOST:DIR
     ///
-    /// manyway deletes only after everything has arrived; a directory that a file replaces, once
-    /// that file has arrived. It keeps files that `--exclude` and similar options leave out. It
-    /// also keeps names at the top that begin with a dot, unless `--allow-dotfiles` is given.
+    /// manyway deletes only after everything has arrived. One exception: it deletes a directory
+    /// that a file replaces once that file has arrived. It keeps files that `--exclude` and similar
+    /// options leave out. It also keeps names at the top that begin with a dot, unless
+    /// `--allow-dotfiles` is given.
     #[arg(long, conflicts_with = "rename")]
     pub(crate) delete: bool,
 
@@ -394,8 +395,8 @@ pub(crate) struct TicketArgs {
 
     /// Stop waiting for peers after TIME, e.g. '2 h'
     ///
-    /// What has begun by then goes on to its end. The ticket is worth nothing afterwards, except
-    /// one of `--allow-peer`, which counts again at the next start.
+    /// A transfer or connection that has begun by then continues to its end. After that, the ticket
+    /// is invalid, but a ticket of `--allow-peer` is valid again at the next start.
     #[arg(long, value_name = "TIME", value_parser = expiry)]
     pub(crate) expire: Option<Duration>,
 

@@ -74,8 +74,8 @@ pub(crate) struct TunArgs {
 
     /// Network whose packets this host takes from the tunnel, without a route; repeatable
     ///
-    /// Without, manyway takes packets from the tunnel's network and from those of `--route`, and
-    /// drops others: the other side can't pretend to be somebody else.
+    /// Without this option, manyway takes packets from the tunnel's network and from the networks
+    /// of `--route`, and drops others: the other side can't pretend to be somebody else.
     #[arg(
         long,
         value_name = "NET/BITS",
