@@ -24,7 +24,8 @@ pub enum NoFluid {
     /// The law has no fluid form.
     #[error(
         "{law} has no fluid form, as it is more than an increase and a decrease by windows and \
-         round-trip times: run it with --level packet, or take its nearest window law ({nearest})"
+         round-trip times: run it with `manyway run --level packet`, or take its nearest window \
+         law ({nearest})"
     )]
     None {
         /// The law's name.
@@ -35,8 +36,8 @@ pub enum NoFluid {
     /// The law's prices are delays.
     #[error(
         "{law} has no fluid form, as it is more than an increase and a decrease by windows and \
-         round-trip times: run it with --level packet, or see `manyway run --level fluid`, which \
-         has {law} by its prices, and `manyway optimum`, which has its equilibrium"
+         round-trip times: run it with `manyway run --level packet`, or see `manyway run --level \
+         fluid`, which has {law} by its prices, and `manyway optimum`, which has its equilibrium"
     )]
     Delay {
         /// The law's name.
@@ -228,8 +229,8 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "olia has no fluid form, as it is more than an increase and a decrease by windows and \
-             round-trip times: run it with --level packet, or take its nearest window law (coupled \
-             or lia)"
+             round-trip times: run it with `manyway run --level packet`, or take its nearest window \
+             law (coupled or lia)"
         );
     }
 }

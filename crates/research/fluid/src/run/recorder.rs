@@ -118,9 +118,9 @@ struct Subflow {
 #[derive(Debug, Clone, Copy, Default)]
 struct Total {
     seconds: f64,
-    /// That links carry …
+    /// That enter links …
     packets: f64,
-    /// … and wires don't lose.
+    /// … which carry them, and whose wires don't lose them.
     arrived: f64,
     window: f64,
     rtt: f64,
@@ -221,28 +221,37 @@ impl<'a> Recorder<'a> {
             let to = self.next_mark(from).min(until);
             let mut sums = vec![Total::default(); reduced.subflows.len()];
             let mut prices = vec![0.0; reduced.named];
+            let mut used = vec![0.0; reduced.named];
             for (node, weight) in GAUSS {
+                let part = weight * (to - from);
                 let reading = read(from + node * (to - from) - epoch);
                 let q = reduced.network.route_prices(&reading.prices);
-                for (r, sum) in sums.iter_mut().enumerate() {
-                    let part = weight * (to - from);
+                let loads = self.loads(reduced, &reading.rates);
+                let carried = reduced.network.routes().map(|(_, route)| {
+                    let shares = route.links.iter().map(|&link| 1.0 / loads[link].max(1.0));
+                    shares.product::<f64>()
+                });
+                for ((r, sum), carried) in sums.iter_mut().enumerate().zip(carried) {
                     sum.add(&Total {
                         seconds: part,
                         packets: part * reading.rates[r],
-                        arrived: part * reading.rates[r] * (1.0 - reduced.losses[r]),
+                        arrived: part * reading.rates[r] * (1.0 - reduced.losses[r]) * carried,
                         window: part * reading.windows[r],
                         rtt: part * reading.rtts[r],
                         price: part * (q[r] + reduced.losses[r]),
                     });
                 }
                 for (sum, price) in prices.iter_mut().zip(&reading.prices) {
-                    *sum += weight * (to - from) * price;
+                    *sum += part * price;
+                }
+                for (sum, load) in used.iter_mut().zip(&loads) {
+                    *sum += part * load.min(1.0);
                 }
             }
             for (all, sum) in packets.iter_mut().zip(&sums) {
                 *all += sum.packets;
             }
-            self.add(reduced, (from, to), (&sums, &prices));
+            self.add(reduced, (from, to), (&sums, &prices, &used));
             if self.is_sample(to) {
                 let reading = read(to - epoch);
                 self.sample(reduced, Some(&reading));
@@ -250,6 +259,20 @@ impl<'a> Recorder<'a> {
             from = to;
         }
         packets
+    }
+
+    /// What enters each link at these rates of the routes (packets/s), by what it can carry.
+    fn loads(&self, reduced: &Reduced, rates: &[f64]) -> Vec<f64> {
+        let links = &reduced.network.links;
+        let mut loads = vec![0.0; links.len()];
+        let routes = reduced.network.routes().zip(&reduced.packets);
+        let routes = routes.zip(reduced.subflows.iter().zip(rates));
+        for (((_, route), packet), (&(class, _), rate)) in routes {
+            for &link in &route.links {
+                loads[link] += rate * packet * self.classes[class].size() / links[link].capacity;
+            }
+        }
+        loads
     }
 
     /// A time in which nobody is there.
@@ -281,7 +304,7 @@ impl<'a> Recorder<'a> {
         &mut self,
         reduced: &Reduced,
         (from, to): (f64, f64),
-        (sums, prices): (&[Total], &[f64]),
+        (sums, prices, used): (&[Total], &[f64], &[f64]),
     ) {
         let within = |(begin, end): (f64, f64)| begin <= from && to <= end;
         let measured = within(self.measured);
@@ -307,13 +330,13 @@ impl<'a> Recorder<'a> {
                 load.sample_bits += bits;
                 if measured {
                     load.bits += bits;
-                    load.used += bits / reduced.network.links[link].capacity;
                 }
             }
         }
         if measured {
-            for (load, price) in self.links.iter_mut().zip(prices) {
+            for (load, (price, used)) in self.links.iter_mut().zip(prices.iter().zip(used)) {
                 load.price += price;
+                load.used += used;
             }
         }
     }
