@@ -155,7 +155,7 @@ pub(crate) struct ExperimentArgs {
     pub(crate) seed: Option<u64>,
 
     /// Repetitions of each point, instead of the file's
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) repeat: Option<u32>,
 
     #[command(flatten)]

@@ -93,11 +93,16 @@ pub enum Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::File(file) => f.write_str(file),
-            Place::Line { file, line, column } => write!(f, "{file}:{line}:{column}"),
-            Place::Assignment(text) => write!(f, "--set {text}"),
+            Place::File(file) => f.write_str(&shown(file)),
+            Place::Line { file, line, column } => write!(f, "{}:{line}:{column}", shown(file)),
+            Place::Assignment(text) => write!(f, "--set {}", shown(text)),
         }
     }
+}
+
+/// As somebody wrote it, but fit for a terminal.
+fn shown(text: &str) -> String {
+    manyway_units::printable(text, usize::MAX)
 }
 
 /// The texts that a scenario was made of.

@@ -144,6 +144,11 @@ fn check(shape: Shape, traffic: &Traffic) -> Result<(), Impossible> {
         "1 to 10000",
     )?;
     within(!traffic.duration.is_zero(), "the duration", "more than 0 s")?;
+    within(
+        traffic.rate.bits_per_sec() >= 1.0,
+        "the rate",
+        "at least 1 bps",
+    )?;
     match shape {
         Shape::Dumbbell { pairs } => within(
             (1..=50_000).contains(&pairs),

@@ -161,6 +161,16 @@ fn what_cant_be_is_told() {
         .contains("alpha")
     );
     assert!(error(Shape::BarabasiAlbert { nodes: 9, links: 9 }).contains("less than"));
+    let still = Traffic {
+        rate: Rate::from_bits_per_sec(0.0),
+        ..traffic(1)
+    };
+    assert_eq!(
+        generate(Shape::Dumbbell { pairs: 1 }, &still)
+            .unwrap_err()
+            .to_string(),
+        "the rate is out of range: choose at least 1 bps"
+    );
 }
 
 proptest! {

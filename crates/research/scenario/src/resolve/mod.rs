@@ -212,6 +212,9 @@ impl<'a> Names<'a> {
     fn unknown(&self, name: &str) -> String {
         let Names { what, names, .. } = self;
         let hint = hint(name, names.iter().copied());
+        if names.is_empty() {
+            return format!("there is no {what} {name:?}, and no other either");
+        }
         let known = listed(names.iter().copied());
         format!("there is no {what} {name:?}{hint}; {what}s are {known}")
     }

@@ -551,6 +551,8 @@ fn assignments() {
         &["links.wifi.rate=[1"],
         &["links.wify.rate=20 Mbps"],
         &["links.new={}"],
+        &["links={}"],
+        &["links.\u{1b}[31mwifi.rate=1 Mbps"],
         &["links.*.rate=0 bps"],
         &["flows.phone.paths[1]=p3"],
         &["flows.phone.paths[2]=p1"],
@@ -568,7 +570,7 @@ fn assignments() {
         writeln!(
             transcript,
             "--set {}\n{said}\n",
-            assignments.join(" --set ")
+            assignments.join(" --set ").replace('\u{1b}', "␛")
         )
         .unwrap();
     }
