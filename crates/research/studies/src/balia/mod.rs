@@ -40,6 +40,7 @@ impl Study for Balia {
         let results = Results::measure(extent)?;
         let gates = [
             gates::friendliness(&results.friendliness[0].rows),
+            gates::unequal_rtts(&results.unequal_rtts[0].rows),
             gates::aggregation(&results.aggregation[0].rows),
             gates::responsiveness(&results.responsiveness[0].rows),
             gates::oscillation(&results.oscillation[0].rows),
@@ -62,6 +63,7 @@ impl Study for Balia {
 #[derive(Serialize)]
 struct Results {
     friendliness: Vec<Of<Friendliness>>,
+    unequal_rtts: Vec<Of<Friendliness>>,
     aggregation: Vec<Of<Aggregation>>,
     responsiveness: Vec<Of<Responsiveness>>,
     oscillation: Vec<Of<Oscillation>>,
@@ -156,6 +158,7 @@ impl Results {
                     .and("growth=acks"),
             ],
         )?;
+        let unequal_rtts = each(tables::unequal_rtts, [Variant::plain(runs)])?;
         let aggregation = each(
             tables::aggregation,
             [
@@ -185,6 +188,7 @@ impl Results {
         let oscillation = each(tables::oscillation, [Variant::plain(runs)])?;
         Ok(Results {
             friendliness,
+            unequal_rtts,
             aggregation,
             responsiveness,
             oscillation,

@@ -28,6 +28,7 @@ pub(crate) fn page(results: &Results, gates: &[Gate]) -> String {
     out += &Gate::markdown(gates);
     out.push('\n');
     friendliness(&mut out, &results.friendliness);
+    unequal_rtts(&mut out, &results.unequal_rtts[0].rows);
     aggregation(&mut out, &results.aggregation);
     responsiveness(&mut out, &results.responsiveness);
     oscillation(&mut out, &results.oscillation[0].rows);
@@ -75,6 +76,25 @@ fn friendliness(out: &mut String, variants: &[Of<Friendliness>]) {
     let cell = |row: &Friendliness| format!("{:.2} / {:.2}", row.multipath.mean, row.single.mean);
     let theirs = |law: &paper::Column| format!("{:.2} / {:.2}", law.multipath, law.single);
     let _ = writeln!(out, "{}", compared(variants, theirs, |row| &row.law, cell));
+}
+
+fn unequal_rtts(out: &mut String, rows: &[Friendliness]) {
+    heading(out, "Unequal round-trip times: friendliness");
+    let _ = writeln!(
+        out,
+        "Five multipath flows over 8 Mbps, 10 ms and 2 Mbps, 100 ms, and five Reno flows on the \
+         second. Goodput of a flow, Mbps.\n"
+    );
+    let columns = ["multipath", "single path"].map(Column::right);
+    let mut table = Table::new(std::iter::once(Column::left("law")).chain(columns));
+    for row in rows {
+        table.row([
+            name(&row.law).to_owned(),
+            with_interval(&row.multipath, 3),
+            with_interval(&row.single, 3),
+        ]);
+    }
+    let _ = writeln!(out, "{}", table.markdown());
 }
 
 fn aggregation(out: &mut String, variants: &[Of<Aggregation>]) {

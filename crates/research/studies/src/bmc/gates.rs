@@ -1,7 +1,8 @@
 //! What must hold.
 
-use super::{BUNDLES, COUNTS, RATIO, Tables, WEIGHTS, find, has};
-use crate::gate::{Gate, GateRow, gate};
+use super::{BUNDLES, COUNTS, EVENTS, LOST, RATIO, Tables, WEIGHTS, find, has};
+use crate::claims::number;
+use crate::gate::{Gate, GateRow, gate, not_rising};
 use crate::table::Table;
 
 /// The numbers of flows for which the ratio must be D.
@@ -22,6 +23,8 @@ pub(crate) fn gates(tables: &Tables) -> Vec<Gate> {
         gates.push(bundle_gate(most, &tables.four, last));
     }
     gates.push(small_gate(&tables.small));
+    gates.extend(example_gates(&tables.fig32));
+    gates.extend(loss_gates(&tables.begin));
     let cases = ["red", "drop-tail", "drop-tail-8ms"];
     let with = |table: &Table| {
         cases
@@ -53,6 +56,43 @@ fn weighted_gate(table: &Table) -> Gate {
     let cells: Vec<(String, f64)> = cells.collect();
     let (low, high) = range(cells.iter().map(|(_, ratio)| *ratio));
     gate("bmc/figure-5-10").cases(cells, format!("ratio/D {low:.3} to {high:.3}"))
+}
+
+/// Fig. 3.1: the worked example.
+fn example_gates(table: &Table) -> Vec<Gate> {
+    let row = table.means(&["bmc", "red"]);
+    let (bundle, tcp) = (row[0], row[3]);
+    let arithmetic = number("bmc/figure-3-1", "bundle, equal weights");
+    vec![
+        gate("bmc/figure-3-1").value(bundle / arithmetic, format!("{bundle:.1} Mbps")),
+        gate("bmc/figure-3-1-less")
+            .value(bundle / tcp, format!("{bundle:.1} against {tcp:.1} Mbps")),
+    ]
+}
+
+/// Fig. 5.11: the middle of the thesis' ranges, %, by the number of flows.
+const THESIS_LOSSES: [(&str, &str, f64); 3] = [
+    ("1", "1 flow", 0.1295),
+    ("2", "2 flows", 0.1305),
+    ("4", "4 flows", 0.1565),
+];
+
+fn loss_gates(table: &Table) -> Vec<Gate> {
+    let rate = |count: &str, column: usize| table.means(&["bmc:p=0.5", count])[column];
+    let of = |column: usize| {
+        THESIS_LOSSES.map(|(count, name, middle)| (name, rate(count, column) / middle))
+    };
+    let shown = |column: usize| {
+        let rates = THESIS_LOSSES.map(|(count, ..)| format!("{:.3}", rate(count, column)));
+        format!("{} %", rates.join(", "))
+    };
+    let events = THESIS_LOSSES.map(|(count, ..)| rate(count, EVENTS));
+    let (events_of, [_, two, four]) = (of(EVENTS), of(LOST));
+    vec![
+        gate("bmc/figure-5-11").cases(events_of, shown(EVENTS)),
+        gate("bmc/figure-5-11-packets").cases([two, four], shown(LOST)),
+        gate("bmc/figure-5-11-grows").value(not_rising(&events), shown(EVENTS)),
+    ]
 }
 
 /// What a bundle is called in the thesis' figures; its law if it is none of the thesis'.

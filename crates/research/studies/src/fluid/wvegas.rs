@@ -1,7 +1,7 @@
 //! wVegas: the paper's iterations, and Fig. 8 as optimum, fluid and packets.
 
 use manyway_fluid::dynamics::{Iterate, Start, Steps, adjust_weights, approximate};
-use manyway_fluid::optimum::{self, Utility};
+use manyway_fluid::optimum::{self, Utility, reweight};
 use manyway_fluid::run::{FluidRun, RunOptions, run};
 use manyway_fluid::{Network, epochs};
 use manyway_report::{Kind, Plot, Series};
@@ -127,15 +127,24 @@ fn iterations(
             );
             figures.push(Figure::new(
                 "fluid-algorithm1",
-                steps(&network, "Algorithm 1", &by_weights[..100]),
+                steps(
+                    &network,
+                    "Algorithm 1 on Fig. 2(a)",
+                    by_weights[..100].iter().map(|step| &step.rates),
+                ),
             ));
             figures.push(Figure::new(
                 "fluid-prices",
-                steps(&network, "Eq. (11)-(12)", &by_prices[..1000]),
+                steps(
+                    &network,
+                    "Eq. (11)-(12) on Fig. 2(a)",
+                    by_prices[..1000].iter().map(|step| &step.rates),
+                ),
             ));
         }
     }
     gates.push(gate("wvegas/algorithm-1").value(worst, format!("{worst:.0e}")));
+    gates.extend([by_algorithm_2(figures)?, ring_by_algorithm_2(figures)?]);
     let columns = [
         "network",
         "(11)-(12): steps until all flows are within 1 %",
@@ -146,15 +155,72 @@ fn iterations(
     Ok(markdown(&columns, &rows))
 }
 
-/// Rates over steps on Fig. 2(a).
-fn steps(network: &Network, what: &str, iterates: &[Iterate]) -> Plot {
-    let mut plot = Plot::new(format!("{what} on Fig. 2(a): rates by step"), Kind::Lines);
+/// So many steps of Algorithm 2 are about 20.
+const STEPS: usize = 20;
+
+/// Fig. 3(a): how far from the optimum subflows are after 20 steps, by the first weights of source
+/// 2's paths. The paper's are "much less" for the first.
+fn by_algorithm_2(figures: &mut Vec<Figure>) -> Result<Gate, Failure> {
+    let point = Source::new("wvegas/fig2a", &[]).points()?.remove(0);
+    let network = Network::at(&point.experiment, Time::ZERO);
+    let best = optimum::solve(&network, Utility::Log)?;
+    let mut cases = Vec::new();
+    for first in [0.1, 0.5, 0.9] {
+        let flows = network.flows.iter();
+        let weights = flows.flat_map(|flow| match flow.routes.len() {
+            2 => vec![first, 1.0 - first],
+            routes => vec![1.0; routes],
+        });
+        let weights: Vec<f64> = weights.collect();
+        let found = reweight(&network, &weights, (STEPS + 1, 0.0))?;
+        let off = found[STEPS].rates.iter().zip(&best.rates);
+        let off = off.map(|(own, best)| 100.0 * (own / best - 1.0).abs());
+        let off = off.fold(0.0, f64::max);
+        cases.push((format!("{first} and {:.1}", 1.0 - first), off));
+        if first == 0.1 {
+            let rates = found.iter().map(|step| &step.rates);
+            let plot = steps(&network, "Algorithm 2 on Fig. 2(a)", rates);
+            figures.push(Figure::new("fluid-algorithm2", plot));
+        }
+    }
+    let found = cases
+        .iter()
+        .map(|(first, off)| format!("{first}: {off:.1} %"));
+    let found = found.collect::<Vec<_>>().join(", ");
+    Ok(gate("wvegas/figure-3a").cases(cases, found))
+}
+
+/// Fig. 4: the part of each flow's traffic that has one hop after 20 steps, from the paper's
+/// weights.
+fn ring_by_algorithm_2(figures: &mut Vec<Figure>) -> Result<Gate, Failure> {
+    let point = Source::new("wvegas/fig1b", &[]).points()?.remove(0);
+    let network = Network::at(&point.experiment, Time::ZERO);
+    let weights = [0.1, 0.9, 0.4, 0.6, 0.2, 0.8];
+    let found = reweight(&network, &weights, (STEPS + 1, 0.0))?;
+    let last = &found[STEPS].rates;
+    let parts = last.chunks(2).map(|rates| rates[0] / (rates[0] + rates[1]));
+    let cases: Vec<_> = ["one", "two", "three"].into_iter().zip(parts).collect();
+    let shown = cases.iter().map(|(_, part)| format!("{part:.3}"));
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    let rates = found.iter().map(|step| &step.rates);
+    let plot = steps(&network, "Algorithm 2 on Fig. 1(b)", rates);
+    figures.push(Figure::new("fluid-algorithm2-ring", plot));
+    Ok(gate("wvegas/figure-4").cases(cases, shown))
+}
+
+/// Rates over steps.
+fn steps<'a>(
+    network: &Network,
+    what: &str,
+    rates: impl Iterator<Item = &'a Vec<f64>> + Clone,
+) -> Plot {
+    let mut plot = Plot::new(format!("{what}: rates by step"), Kind::Lines);
     plot.x_label = "step".to_owned();
     plot.y_label = "Mbps".to_owned();
     plot.size = (1000, 400);
     for (r, (_, route)) in network.routes().enumerate() {
-        let rates = iterates.iter().enumerate();
-        let points = rates.map(|(n, iterate)| (n as f64 + 1.0, (iterate.rates[r] / 1e6).min(20.0)));
+        let rates = rates.clone().enumerate();
+        let points = rates.map(|(n, rates)| (n as f64 + 1.0, (rates[r] / 1e6).min(20.0)));
         plot.series.push(Series {
             name: route.name.clone(),
             points: points.collect(),

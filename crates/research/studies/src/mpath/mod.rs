@@ -1,6 +1,8 @@
 //! The Emulab experiments of the mPath paper (`scenarios/mpath`), with the paper's numbers beside
 //! ours.
 
+mod model;
+
 use manyway_simulate::packet::{RunResult, SubflowResult};
 use serde_json::Value;
 
@@ -95,6 +97,7 @@ fn measure(extent: Extent) -> Result<Outcome, Failure> {
         fig13_gates(&fig13, &fig13_short, &fig13_narrow),
         alpha_gates(&alpha),
         beta_gates(&beta),
+        model::gates(),
     ]
     .concat();
     let others: String = VARIANTS
@@ -504,6 +507,7 @@ fn alpha_gates(table: &Table) -> Vec<Gate> {
 fn beta_gates(table: &Table) -> Vec<Gate> {
     let direct = |beta: &str| table.means(&[beta])[DIRECT];
     let full = |beta: &str| table.means(&[beta])[4];
+    let all = |beta: &str| table.means(&[beta])[0];
     let chosen = direct("mpath");
     let above = ["mpath:beta=0.5", "mpath:beta=0.75", "mpath:beta=1"].map(direct);
     let (slow, quick) = (full("mpath:beta=0.05"), full("mpath"));
@@ -514,6 +518,14 @@ fn beta_gates(table: &Table) -> Vec<Gate> {
             format!(
                 "{} against {chosen:.2} Mbps",
                 listed(above.iter().copied(), 2)
+            ),
+        ),
+        gate("mpath/figure-25-drop").value(
+            all("mpath:beta=1") / all("mpath:beta=0.75"),
+            format!(
+                "{:.1} Mbps with 1, {:.1} with 0.75",
+                all("mpath:beta=1"),
+                all("mpath:beta=0.75")
             ),
         ),
         gate("mpath/figure-25-slow").value(

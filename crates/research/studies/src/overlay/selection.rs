@@ -61,6 +61,9 @@ pub(crate) fn part(extent: Extent, runs: Runs) -> Result<Part, Failure> {
         part.gates.extend(gates_5(unequal, &table, &most));
         part.tables.extend([("fig5h", table), ("fig5h-most", most)]);
     }
+    let table = errors(&run("overlay/errors", &[], all)?);
+    part.gates.push(gate_errors(&table));
+    part.tables.push(("errors", table));
     let table = rates(&fig6, "f = ");
     part.gates.extend(gates_6(&table));
     part.ours.extend(["max-min", "proportional"].map(|rule| {
@@ -125,6 +128,24 @@ fn across(study: &Sweep, prefix: &str) -> Vec<String> {
 fn rates(study: &Sweep, prefix: &str) -> Table {
     let rate = |runs: &[&OverlayDone]| runs.iter().map(|done| done.run.rate).collect();
     study.table(3, &across(study, prefix), rate)
+}
+
+/// Rates of proportional choice with exact estimates and with wrong ones.
+fn errors(study: &Sweep) -> Table {
+    let columns = headings(["exact estimates", "wrong by up to 50 %"]);
+    study.table(3, &columns, |runs| {
+        runs.iter().map(|done| done.run.rate).collect()
+    })
+}
+
+fn gate_errors(table: &Table) -> Gate {
+    let cases = table.rows.iter().map(|row| {
+        let [exact, wrong] = [0, 1].map(|n| row.values[n].mean);
+        (row.point.join(", "), 100.0 * (wrong / exact - 1.0))
+    });
+    let cases: Vec<(String, f64)> = cases.collect();
+    let most = cases.iter().map(|(_, off)| off.abs()).fold(0.0, f64::max);
+    gate("overlay/errors").cases(cases, format!("at most {most:.1} %"))
 }
 
 fn figure_7(study: &Sweep) -> Table {

@@ -48,7 +48,7 @@ impl Study for PlanetLab {
             false => Size::short(),
         };
         let results = measure(size, extent.seed)?;
-        let gates = report::gates(&results.pairs);
+        let gates = report::gates(&results, extent.full());
         Ok(Outcome {
             page: page(&results, &gates),
             gates,
@@ -145,7 +145,7 @@ const VARIANTS: [(&str, Change); 7] = [
     ("up to nine other slices on a node", |assumed| {
         assumed.slices = 9
     }),
-    ("nothing varies over time", |assumed| assumed.sway = 0.0),
+    (report::STILL, |assumed| assumed.sway = 0.0),
     ("half the rates", |assumed| assumed.scale /= 2.0),
     ("queues twice as long", |assumed| assumed.queue_s *= 2.0),
     ("dropped relays are tried again (best-idle)", |assumed| {

@@ -13,6 +13,8 @@ use crate::study::Figure;
 
 /// Ratios beyond this are a gain: TCP after TCP stays within 20 % (Fig. 18).
 pub(crate) const GAIN: f64 = 1.2;
+/// The variant whose rates are constant.
+pub(crate) const STILL: &str = "nothing varies over time";
 /// Ratios beyond this aren't drawn.
 const DRAWN: f64 = 6.0;
 
@@ -436,8 +438,16 @@ pub(crate) fn headline(results: &Results) -> Vec<Headline> {
     headline
 }
 
-/// What must hold, in the short version too.
-pub(crate) fn gates(pairs: &[Pair]) -> Vec<Gate> {
+/// What must hold; of the short version, only what few pairs can show.
+pub(crate) fn gates(results: &Results, full: bool) -> Vec<Gate> {
+    let mut gates = of_all_pairs(&results.pairs);
+    if full {
+        gates.extend(of_many_pairs(results));
+    }
+    gates
+}
+
+fn of_all_pairs(pairs: &[Pair]) -> Vec<Gate> {
     let of = |in_core: bool| {
         let group = pairs.iter().filter(|pair| pair.in_core() == in_core);
         Sample::new(group.map(Pair::paired))
@@ -450,13 +460,73 @@ pub(crate) fn gates(pairs: &[Pair]) -> Vec<Gate> {
     ]
 }
 
+/// Fig. 19 to 23.
+fn of_many_pairs(results: &Results) -> Vec<Gate> {
+    let gain = |one_continent: bool| {
+        let pairs = results.pairs.iter();
+        let group = pairs.filter(|pair| pair.one_continent == one_continent);
+        Sample::new(group.map(Pair::ratio)).above(GAIN)
+    };
+    let (near, far) = (gain(true), gain(false));
+    let gaining = settled(&results.pairs, true, 300.0);
+    let others = settled(&results.pairs, false, 120.0);
+    let still = results
+        .variants
+        .iter()
+        .find(|variant| variant.name == STILL);
+    let still = still.map_or(f64::NAN, |variant| settled(&variant.pairs, false, 120.0));
+    let relays = |count: usize| {
+        let listed = results.lists.iter().find(|listed| listed.relays == count);
+        listed.map_or(f64::NAN, |listed| listed.ratios.mean())
+    };
+    let most = results.lists.iter().map(|listed| listed.relays).max();
+    let (fifty, all) = (relays(50), relays(most.unwrap_or(0)));
+    let double = |rows: &[Together]| -> Vec<(String, f64)> {
+        let rows = rows.iter();
+        rows.map(|row| {
+            (
+                format!("{} pairs", row.pairs),
+                100.0 * row.ratios.above(2.0),
+            )
+        })
+        .collect()
+    };
+    let shown = |cases: &[(String, f64)]| {
+        let cases = cases
+            .iter()
+            .map(|(pairs, share)| format!("{pairs}: {share:.0} %"));
+        cases.collect::<Vec<_>>().join(", ")
+    };
+    let together = double(&results.together);
+    let (most_hosts, hosts): (Vec<_>, Vec<_>) = double(&results.relaying)
+        .into_iter()
+        .partition(|(pairs, _)| pairs == "200 pairs");
+    let most_hosts = most_hosts.first().map_or(f64::NAN, |(_, share)| *share);
+    let (together_found, hosts_found) = (shown(&together), shown(&hosts));
+    vec![
+        gate("mpath/figure-19").value(
+            far / near,
+            format!("{} against {}", percent(far), percent(near)),
+        ),
+        gate("mpath/figure-20-gaining").value(gaining, format!("{gaining:.0} %")),
+        gate("mpath/figure-20-others").value(others, format!("{others:.0} %")),
+        gate("mpath/figure-20-still").value(still, format!("{still:.0} %")),
+        gate("mpath/figure-21").value(fifty / all, format!("{fifty:.2} against {all:.2}")),
+        gate("mpath/figure-22").cases(together, together_found),
+        gate("mpath/figure-23").cases(hosts, hosts_found),
+        gate("mpath/figure-23-200").value(most_hosts, format!("{most_hosts:.0} %")),
+    ]
+}
+
+/// How many of the pairs that gain, or of the others, have settled by then, %.
+fn settled(pairs: &[Pair], gaining: bool, within: f64) -> f64 {
+    let of = pairs.iter().filter(|pair| (pair.ratio() > GAIN) == gaining);
+    100.0 * Sample::new(of.map(|pair| pair.mpath.settled_s)).within(within)
+}
+
 /// What stands beside the paper's numbers.
 pub(crate) fn ours(pairs: &[Pair]) -> Vec<Ours> {
     let ratios = Sample::new(pairs.iter().map(Pair::ratio));
-    let settled = |gaining: bool, within: f64| {
-        let of = pairs.iter().filter(|pair| (pair.ratio() > GAIN) == gaining);
-        100.0 * Sample::new(of.map(|pair| pair.mpath.settled_s)).within(within)
-    };
     let (gain, double) = (100.0 * ratios.above(GAIN), 100.0 * ratios.above(2.0));
     [
         ("mpath/figure-18", "pairs that gain", gain),
@@ -464,12 +534,12 @@ pub(crate) fn ours(pairs: &[Pair]) -> Vec<Ours> {
         (
             "mpath/figure-20",
             "settled in 5 min, pairs that gain",
-            settled(true, 300.0),
+            settled(pairs, true, 300.0),
         ),
         (
             "mpath/figure-20",
             "settled in 2 min, others",
-            settled(false, 120.0),
+            settled(pairs, false, 120.0),
         ),
     ]
     .map(|(claim, name, percent)| Ours::exact(claim, name, percent))

@@ -140,7 +140,9 @@ fn measure(extent: Extent) -> Result<Outcome, Failure> {
         table2_gates(&table2, &variations),
         fig1b_gates(&fig1b),
         fig2a_gates(&fig2a),
+        fig5_gates(&fig5),
         fig6_gates(&fig6),
+        fig7_gates(&fig7),
         return_path_gates(&back),
     ]
     .concat();
@@ -362,22 +364,10 @@ fn variations_markdown(tables: &[Table]) -> String {
 fn table2_gates(table: &Table, variations: &[Table]) -> Vec<Gate> {
     let ours = table.means(&["wvegas"]);
     let lia = table.means(&["lia"]);
-    let rms = |row: &[f64]| {
-        let squares: f64 = row
-            .iter()
-            .zip(OPTIMUM)
-            .map(|(rate, best)| (rate - best).powi(2))
-            .sum();
-        (squares / 8.0).sqrt()
-    };
-    let entries = ours
-        .iter()
-        .zip(OPTIMUM)
-        .enumerate()
-        .filter(|(n, _)| *n != FLOORED);
-    let furthest = entries
-        .map(|(_, (rate, best))| (rate - best).abs())
-        .fold(0.0, f64::max);
+    let rms = |row: &[f64]| distance(row, OPTIMUM);
+    let furthest = furthest(&ours);
+    let papers = number_by_span("wvegas/table-2-lia");
+    let from_papers = distance(&lia, papers);
     let [paced, paced_lia] =
         ["wvegas", "lia"].map(|law| variations[VARIATIONS.len() - 1].means(&[law])[8]);
     vec![
@@ -387,6 +377,8 @@ fn table2_gates(table: &Table, variations: &[Table]) -> Vec<Gate> {
             rms(&ours) / rms(&lia),
             format!("{:.3} against {:.3}", rms(&ours), rms(&lia)),
         ),
+        gate("wvegas/table-2-lia-far").value(rms(&lia), format!("{:.3} Mbps", rms(&lia))),
+        gate("wvegas/table-2-lia-entries").value(from_papers, format!("{from_papers:.2} Mbps")),
         gate("wvegas/table-2-variation").value(
             paced / paced_lia,
             format!(
@@ -398,20 +390,42 @@ fn table2_gates(table: &Table, variations: &[Table]) -> Vec<Gate> {
     ]
 }
 
+/// The root mean square difference of Table II's entries, Mbps.
+fn distance(row: &[f64], from: [f64; 8]) -> f64 {
+    let squares = row.iter().zip(from).map(|(a, b)| (a - b).powi(2));
+    (squares.sum::<f64>() / 8.0).sqrt()
+}
+
+/// How far an entry of Table II is from the optimum at most, Mbps; but for the one that the floor
+/// of α holds up.
+fn furthest(row: &[f64]) -> f64 {
+    let entries = row.iter().zip(OPTIMUM).enumerate();
+    let entries = entries.filter(|(n, _)| *n != FLOORED);
+    entries
+        .map(|(_, (rate, best))| (rate - best).abs())
+        .fold(0.0, f64::max)
+}
+
+/// Table II's columns, as the claims call them.
+fn entries() -> impl Iterator<Item = String> {
+    let spans = ["0-100 s", "100-200 s", "200-300 s", "300-360 s"];
+    spans
+        .into_iter()
+        .flat_map(|span| ["2-1", "2-2"].map(|subflow| format!("{subflow}, {span}")))
+}
+
+/// The paper's row of Table II that this claim has, Mbps.
+fn number_by_span(claim: &str) -> [f64; 8] {
+    let mut numbers = entries().map(|name| number(claim, &name));
+    std::array::from_fn(|_| numbers.next().unwrap_or(f64::NAN))
+}
+
 /// What stands beside the paper's numbers.
 fn ours(table2: &Table, fig1b: &Table, fig2a: &Table) -> Vec<Ours> {
-    let spans = ["0-100 s", "100-200 s", "200-300 s", "300-360 s"];
     let mut ours = Vec::new();
     for (claim, law) in [("wvegas/table-2", "wvegas"), ("wvegas/table-2-lia", "lia")] {
-        let values = &table2.row(&[law]).values;
-        for (n, span) in spans.iter().enumerate() {
-            ours.push(Ours::mean(claim, format!("2-1, {span}"), &values[2 * n]));
-            ours.push(Ours::mean(
-                claim,
-                format!("2-2, {span}"),
-                &values[2 * n + 1],
-            ));
-        }
+        let values = entries().zip(&table2.row(&[law]).values);
+        ours.extend(values.map(|(name, value)| Ours::mean(claim, name, value)));
     }
     let each = &fig1b.row(&["wvegas"]).values[0];
     ours.push(Ours::mean("wvegas/figure-1b", "each flow", each));
@@ -460,7 +474,58 @@ fn fig2a_gates(table: &Table) -> Vec<Gate> {
         furthest(["wvegas:base=0.1", "1 ms"]),
         furthest(["wvegas:base=0.1005", "1 ms"]),
     );
-    vec![gate("wvegas/figure-3b").cases(off(["wvegas", "0 ms"]), found)]
+    let lia = off(["lia", "0 ms"]);
+    let two = lia.iter().filter(|(name, _)| name.starts_with("s2"));
+    let two: Vec<_> = two
+        .map(|(name, off)| (name.clone(), 1.0 + off / 100.0))
+        .collect();
+    vec![
+        gate("wvegas/figure-3b").cases(off(["wvegas", "0 ms"]), found),
+        gate("wvegas/figure-3c").cases(
+            two.clone(),
+            format!(
+                "{:.2} and {:.2} of their shares (with 1 ms of jitter {:.2} and {:.2})",
+                two[0].1,
+                two[1].1,
+                1.0 + off(["lia", "1 ms"])[1].1 / 100.0,
+                1.0 + off(["lia", "1 ms"])[2].1 / 100.0
+            ),
+        ),
+    ]
+}
+
+/// Traffic shifts as in Table II, however many packets are to be queued.
+fn fig5_gates(table: &Table) -> Vec<Gate> {
+    let packets = [
+        ("5 packets", "wvegas:total_alpha=5"),
+        ("10 packets", "wvegas"),
+        ("15 packets", "wvegas:total_alpha=15"),
+    ];
+    let off = packets.map(|(name, law)| (name, furthest(&table.means(&[law]))));
+    let found = off
+        .map(|(name, off)| format!("{name}: {off:.2}"))
+        .join(", ");
+    let lower = furthest(&table.means(&["wvegas:total_alpha=5,min_alpha=0.1"]));
+    vec![
+        gate("wvegas/figure-5").cases(off, found),
+        gate("wvegas/figure-5-floor").value(lower, format!("{lower:.2}")),
+    ]
+}
+
+/// The same, whatever the round-trip time of flow 2-2.
+fn fig7_gates(table: &Table) -> Vec<Gate> {
+    let off = |law: &str| -> Vec<(String, f64)> {
+        let rows = table.rows.iter().filter(|row| row.point[0] == law);
+        rows.map(|row| {
+            let rates: Vec<f64> = row.values.iter().map(|rate| rate.mean).collect();
+            (row.point[1].clone(), furthest(&rates))
+        })
+        .collect()
+    };
+    let most = |off: &[(String, f64)]| off.iter().map(|(_, off)| *off).fold(0.0, f64::max);
+    let (own, lia) = (off("wvegas"), off("lia"));
+    let found = format!("{:.2} at most (LIA {:.2})", most(&own), most(&lia));
+    vec![gate("wvegas/figure-7").cases(own, found)]
 }
 
 /// Rates of path a, whose way back is congested by so many TCP flows.
@@ -482,11 +547,15 @@ fn return_path_gates(table: &Table) -> Vec<Gate> {
 }
 
 fn fig6_gates(table: &Table) -> Vec<Gate> {
-    let row = table.means(&["wvegas"]);
+    let (row, lia) = (table.means(&["wvegas"]), table.means(&["lia"]));
     // Of the means over all runs, as the paper's bars are.
     vec![
         gate("wvegas/figure-6-shares").value(row[6], format!("{:.0} %", row[6])),
         gate("wvegas/figure-6-jain").value(row[7], format!("{:.3}", row[7])),
         gate("wvegas/figure-6-utilisation").value(row[8], format!("{:.3}", row[8])),
+        gate("wvegas/figure-6b").value(
+            (1.0 - lia[7]) / (1.0 - row[7]),
+            format!("Jain's index {:.3}, wVegas' {:.3}", lia[7], row[7]),
+        ),
     ]
 }

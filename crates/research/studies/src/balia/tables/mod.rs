@@ -117,11 +117,20 @@ impl Responsiveness {
 
 /// Table III for every law of the file.
 pub(crate) fn friendliness(variant: &Variant) -> Result<Vec<Friendliness>, Failure> {
+    beside_single_paths("balia/table3", variant)
+}
+
+/// The same with the round-trip times of WiFi and 3G.
+pub(crate) fn unequal_rtts(variant: &Variant) -> Result<Vec<Friendliness>, Failure> {
+    beside_single_paths("balia/rtt", variant)
+}
+
+fn beside_single_paths(scenario: &str, variant: &Variant) -> Result<Vec<Friendliness>, Failure> {
     let per_flow = |run: &RunResult, experiment: &Experiment, group: usize| {
         let members = &run.flows[experiment.groups[group].members.clone()];
         members.iter().map(|flow| flow.goodput_bps).sum::<f64>() / members.len() as f64 / 1e6
     };
-    let laws = run("balia/table3", variant, |experiment, run| {
+    let laws = run(scenario, variant, |experiment, run| {
         [0, 1].map(|group| per_flow(run, experiment, group))
     })?;
     let rows = laws.into_iter().map(|(law, runs)| Friendliness {
