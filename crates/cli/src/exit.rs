@@ -14,7 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
 use crate::children;
-use crate::close::{ClosedByPeer, FAILED, INTERRUPTED, NOT_ALLOWED, TIMED_OUT};
+use crate::close::{ClosedByPeer, DONE, FAILED, INTERRUPTED, NOT_ALLOWED, TIMED_OUT};
 use crate::diagnosis::NoAnswer;
 use crate::forward::error::PortHeld;
 use crate::forward::error::{Cut, Refusal};
@@ -92,7 +92,7 @@ impl Class {
         }
         if let Some(closed) = cause.downcast_ref::<ClosedByPeer>() {
             return Some(match closed.code {
-                NOT_ALLOWED => Self::Refused,
+                NOT_ALLOWED | DONE => Self::Refused,
                 FAILED => Self::Failed,
                 _ => Self::Interrupted,
             });
@@ -105,7 +105,7 @@ impl Class {
             (cause.is::<Expired>(), Self::Unreachable),
             (cause.is::<NoAnswer>(), Self::Unreachable),
             (cause.is::<SshFailed>(), Self::Unreachable),
-            (cause.is::<NotCreated>(), Self::Disk),
+            (cause.is::<CantFill>(), Self::Disk),
             (cause.is::<Usage>(), Self::Usage),
             (cause.is::<Interrupted>(), Self::Interrupted),
             (cause.is::<NotNeeded>(), Self::Interrupted),
@@ -271,20 +271,23 @@ impl fmt::Display for SshFailed {
 
 impl std::error::Error for SshFailed {}
 
-/// The directory to receive into can't be created.
+/// The directory to receive into can't be created or written to.
 #[derive(Debug)]
-pub(crate) struct NotCreated {
+pub(crate) struct CantFill {
+    /// `create` or `write into`.
+    pub(crate) doing: &'static str,
     pub(crate) dir: PathBuf,
     pub(crate) error: io::Error,
 }
 
-impl fmt::Display for NotCreated {
+impl fmt::Display for CantFill {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "can't create {}: {}", self.dir.display(), self.error)
+        let Self { doing, dir, error } = self;
+        write!(f, "can't {doing} {}: {error}", dir.display())
     }
 }
 
-impl std::error::Error for NotCreated {}
+impl std::error::Error for CantFill {}
 
 /// `manyway doctor` found something wrong.
 #[derive(Debug)]
@@ -487,9 +490,15 @@ mod tests {
             doing: "while sending x".to_owned(),
             source: io::ErrorKind::TimedOut.into(),
         };
-        let not_created = NotCreated {
+        let not_created = CantFill {
+            doing: "create",
             dir: "x".into(),
             error: io::ErrorKind::PermissionDenied.into(),
+        };
+        let closed = |code| ClosedByPeer {
+            doing: String::new(),
+            reason: "x".to_owned(),
+            code,
         };
         for (error, class) in [
             (lost.into(), Class::Interrupted),
@@ -500,6 +509,8 @@ mod tests {
             (ConnectError::Closed.into(), Class::Unreachable),
             (SshFailed("x".to_owned()).into(), Class::Unreachable),
             (not_created.into(), Class::Disk),
+            (closed(DONE).into(), Class::Refused),
+            (closed(INTERRUPTED).into(), Class::Interrupted),
         ] {
             assert_eq!(Class::of(&error), class);
         }

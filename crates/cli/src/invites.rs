@@ -91,8 +91,8 @@ fn seconds(time: Duration) -> u32 {
     u32::try_from(time.as_secs()).unwrap_or(u32::MAX)
 }
 
-/// Whoever looks at another list than the relay's should notice.
-fn exists(key_file: &Path) -> anyhow::Result<()> {
+/// Whoever names another file than the relay's should notice: its list or its key are of no use.
+pub(crate) fn exists(key_file: &Path) -> anyhow::Result<()> {
     match key_file.try_exists()? {
         true => Ok(()),
         false => Err(anyhow!(

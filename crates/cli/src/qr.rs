@@ -17,11 +17,10 @@ pub(crate) fn show(screen: &Screen, text: &str) {
     if !screen.is_terminal() {
         return;
     }
-    let told = match picture(text, screen.size(), screen.colours()) {
-        Ok(picture) => picture,
-        Err(why) => why,
-    };
-    screen.say(&told);
+    match picture(text, screen.size(), screen.colours()) {
+        Ok(picture) => screen.draw(&picture),
+        Err(why) => screen.say(&why),
+    }
 }
 
 /// The code in characters, each of which has two modules, one above the other.

@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use manyway::files::Skipped;
 use manyway::{Connection, Endpoint, Ticket};
+use manyway_os::file::system_error;
 use manyway_registry::Code;
 
 use crate::args::RecvArgs;
 use crate::door::Door;
 use crate::exchange::{self, Job, Role, Setup};
-use crate::exit::{Interrupted, NotCreated, Stop, usage, words};
+use crate::exit::{CantFill, Interrupted, Stop, usage, words};
 use crate::forward::pipe;
 use crate::listener::{Listener, Served, Visit};
 use crate::relays::RelaySources;
@@ -164,28 +165,51 @@ fn prepare(dir: &Path) -> anyhow::Result<bool> {
             "the directory to receive into has no name: `.` is this one",
         ));
     }
+    let above = dir.parent().filter(|above| !above.as_os_str().is_empty());
+    let above = above.unwrap_or(Path::new("."));
     match fs::create_dir(dir) {
         Ok(()) => {
             // It is to survive a crash as its contents will; not every file system can sync it.
-            let above = dir.parent().filter(|above| !above.as_os_str().is_empty());
-            let above = fs::File::open(above.unwrap_or(Path::new(".")));
+            let above = fs::File::open(above);
             above.and_then(|above| above.sync_all()).ok();
             Ok(true)
         }
-        Err(_) if dir.is_dir() => Ok(false),
+        Err(_) if dir.is_dir() => {
+            check_writable(dir).map_err(|error| CantFill {
+                doing: "write into",
+                dir: dir.to_owned(),
+                error,
+            })?;
+            Ok(false)
+        }
         Err(error) => Err(match error.kind() {
             io::ErrorKind::AlreadyExists => {
                 usage(format!("can't receive into {shown}: it is not a directory"))
             }
-            io::ErrorKind::NotFound => usage(format!(
+            io::ErrorKind::NotFound if !above.is_dir() => usage(format!(
                 "can't receive into {shown}: create its parent directory first"
             )),
-            _ => NotCreated {
+            _ => CantFill {
+                doing: "create",
                 dir: dir.to_owned(),
                 error,
             }
             .into(),
         }),
+    }
+}
+
+/// Tries to write into the directory. A directory in it may be all that a sender is to fill.
+fn check_writable(dir: &Path) -> io::Result<()> {
+    let try_in = |dir: &Path| tempfile::tempfile_in(dir).map(drop);
+    let Err(error) = try_in(dir) else {
+        return Ok(());
+    };
+    let below = fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut below = below.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    match below.any(|entry| try_in(&entry.path()).is_ok()) {
+        true => Ok(()),
+        false => Err(system_error(error)),
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use manyway::ByteSize;
+use manyway::{ByteSize, Rate};
 use manyway_registry::Role;
 use manyway_registry::client::{ClientError, Membership, RelayDescriptor, registry_keys};
 use manyway_relay::address::{Kind, kind};
@@ -14,7 +15,8 @@ use manyway_relay::server::{
     Handle, Server, ServerConfig, ServerError, StreamConfig, affordable_connections, open_keys,
 };
 use manyway_relay::{Config, StreamLimits};
-use manyway_wire::relay::{MAX_RELAY_ADDRESSES, RateClass, RelayTicket};
+use manyway_units::format_duration;
+use manyway_wire::relay::{GRANT_LIFE, MAX_RELAY_ADDRESSES, RateClass, RelayTicket};
 use tokio::sync::oneshot;
 
 use crate::access::new_account;
@@ -25,6 +27,12 @@ use crate::{families, invites, metrics, state};
 
 /// A leaving relay ends after this long without traffic.
 const IDLE: Duration = Duration::from_secs(2);
+/// In kbps. Less would forward nothing that anybody waits for.
+const LOWEST_LIMIT: f64 = 100.0;
+/// Somebody has to get it and use it.
+const SHORTEST_INVITATION: Duration = Duration::from_secs(60);
+/// From about what Linux takes at least.
+const BUFFERS: RangeInclusive<ByteSize> = ByteSize::new(4 << 10)..=ByteSize::new(1 << 30);
 
 pub(crate) async fn run(screen: &Screen, args: RelayArgs) -> anyhow::Result<()> {
     let mut config = config(&args)?;
@@ -139,7 +147,46 @@ async fn keep_lease(member: Membership, screen: Screen, leaving: oneshot::Receiv
     member.run(stop, tell).await;
 }
 
+/// Refuses what would make a relay or an invitation that is of no use.
+fn check(args: &RelayArgs) -> anyhow::Result<()> {
+    let times = [
+        ("--rotate", args.rotate, GRANT_LIFE),
+        (
+            "--invite-time",
+            args.access.invite_time,
+            SHORTEST_INVITATION,
+        ),
+    ];
+    if let Some((option, _, least)) = times.iter().find(|(_, time, least)| time < least) {
+        let least = format_duration(*least);
+        return Err(usage(format!("`{option}` must be at least {least}")));
+    }
+    let is_low = |limit: Rate| limit.bits_per_sec() < 1e3 * LOWEST_LIMIT;
+    if args.limits.limit.is_some_and(is_low) {
+        return Err(usage(format!(
+            "`--limit` must be at least {LOWEST_LIMIT}kbps"
+        )));
+    }
+    let (least, most) = (BUFFERS.start(), BUFFERS.end());
+    if args
+        .tcp
+        .tcp_buffer
+        .is_some_and(|size| !BUFFERS.contains(&size))
+    {
+        return Err(usage(format!("`--tcp-buffer` must be {least} to {most}")));
+    }
+    let is_none = |address: &&SocketAddr| address.port() == 0 || address.ip().is_unspecified();
+    match args.advertise.iter().find(is_none) {
+        Some(address) => Err(usage(format!(
+            "`--advertise {address}` leads nowhere: give the address and port at which peers reach \
+             the relay"
+        ))),
+        None => Ok(()),
+    }
+}
+
 fn config(args: &RelayArgs) -> anyhow::Result<ServerConfig> {
+    check(args)?;
     let highest_class = args
         .limits
         .account_limit
@@ -232,6 +279,7 @@ fn announce(screen: &Screen, server: &Server, args: &RelayArgs) {
 
 /// Prints a new account's RELAY on standard output.
 fn invite(args: &RelayArgs, config: &ServerConfig) -> anyhow::Result<()> {
+    invites::exists(&config.key_file)?;
     let keys = open_keys(&config.key_file)?;
     let addresses = reachable(args, &args.listen);
     if addresses.is_empty() {
@@ -263,7 +311,7 @@ fn invite(args: &RelayArgs, config: &ServerConfig) -> anyhow::Result<()> {
     writeln!(io::stdout(), "{ticket}").context("can't write to standard output")
 }
 
-fn class(rate: manyway::Rate, option: &str) -> anyhow::Result<RateClass> {
+fn class(rate: Rate, option: &str) -> anyhow::Result<RateClass> {
     RateClass::within(rate.bytes_per_sec() as u64)
         .ok_or_else(|| usage(format!("`{option}` must be at least 1Mbps")))
 }

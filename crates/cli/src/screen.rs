@@ -7,6 +7,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anstream::{AutoStream, ColorChoice};
+use manyway_units::printable;
 
 use crate::text::Line;
 
@@ -110,7 +111,17 @@ impl Screen {
 
     /// A message that appears even with `--quiet`.
     pub(crate) fn error(&self, message: &str) {
-        self.write(format!("{message}\n").as_bytes());
+        // Names of files may have characters that a terminal obeys.
+        let lines = message.split('\n').map(|line| printable(line, usize::MAX));
+        let lines: Vec<String> = lines.collect();
+        self.write(format!("{}\n", lines.join("\n")).as_bytes());
+    }
+
+    /// A picture in the terminal's own codes, unless `--quiet`.
+    pub(crate) fn draw(&self, picture: &str) {
+        if !self.quiet {
+            self.write(format!("{picture}\n").as_bytes());
+        }
     }
 
     /// Whether the user sees a question and can answer it.

@@ -88,14 +88,13 @@ async fn send(
         }
         relays.check_access()?;
     }
-    // Who waits has it in the command for the receiving host.
-    if invitation.is_some()
-        && let given = args.arrival.given().join(" ")
-        && !given.is_empty()
-    {
+    // Who waits has it in the command for the receiving host. Without `--overwrite`, the receiver
+    // refuses, and says why; without the others, nobody learns that they do nothing.
+    let given = args.arrival.given();
+    if invitation.is_some() && given.iter().any(|option| *option != "--overwrite") {
         screen.say(&format!(
-            "The receiver decides what happens to existing files: start it with `manyway recv \
-             {given}`."
+            "The receiver's options decide: this is for one started with `manyway recv {}`.",
+            given.join(" ")
         ));
     }
     let retry = args.retry.retry;

@@ -11,7 +11,7 @@ use manyway::files::{
 };
 use manyway::{CarrierKind, ConnectionStats, PathStats, SelectionStats};
 use manyway_report::{Column, Table};
-use manyway_units::{ByteSize, Rate, format_duration, printable};
+use manyway_units::{ByteSize, Decimal, Rate, format_duration, printable};
 use serde::Serialize;
 
 use crate::exit::{Class, LeftOut, words};
@@ -267,7 +267,7 @@ impl Summary {
         }
         let planned = self.planned.iter().map(|file| {
             let name = printable(&file.name, MAX_NAME);
-            let size = ByteSize::new(file.bytes);
+            let size = size(file.bytes);
             match file.kind {
                 PlannedKind::File if file.in_part => format!("update {name}  {size}"),
                 PlannedKind::File => format!("send   {name}  {size}"),
@@ -283,17 +283,17 @@ impl Summary {
 
     /// The headline of a dry run.
     fn would_be(&self) -> String {
-        let bytes = ByteSize::new(self.bytes - self.kept.bytes.min(self.bytes));
-        let planned = |kind| self.planned.iter().filter(|one| one.kind == kind).count();
+        let bytes = size(self.bytes - self.kept.bytes.min(self.bytes));
+        let planned = |kind| self.planned.iter().filter(|one| one.kind == kind).count() as u64;
         let links = planned(PlannedKind::Symlink) + planned(PlannedKind::HardLink);
         match self.direction {
             "sent" => format!(
-                "Dry run: would send {} file(s), {bytes}, make {} dir(s) and {links} link(s), and \
-                 delete {} name(s); {} file(s) are up to date",
-                planned(PlannedKind::File),
-                planned(PlannedKind::Directory),
-                self.deleted.count,
-                self.kept.files,
+                "Dry run: would send {}, {bytes}, make {} and {}, and delete {}; {} up to date",
+                counted(planned(PlannedKind::File), "file", "files"),
+                counted(planned(PlannedKind::Directory), "directory", "directories"),
+                counted(links, "link", "links"),
+                counted(self.deleted.count, "name", "names"),
+                counted(self.kept.files, "file is", "files are"),
             ),
             _ => "Dry run: a sender listed what it would send; manyway received nothing".to_owned(),
         }
@@ -324,7 +324,7 @@ impl Summary {
             let lost = 100.0 * path.packets_lost as f64 / path.packets_sent.max(1) as f64;
             table.row([
                 path.label(),
-                ByteSize::new(bytes(path)).to_string(),
+                size(bytes(path)).to_string(),
                 format!("{:.1} %", 100.0 * bytes(path) as f64 / total.max(1) as f64),
                 match path.rtt_ms {
                     Some(rtt) => format!("{rtt:.1} ms"),
@@ -347,10 +347,10 @@ impl Summary {
                 [file] => printable(&file.name, MAX_NAME),
                 files => format!("{} files", files.len()),
             },
-            ByteSize::new(self.content),
+            size(self.content),
             format_duration(Duration::from_secs_f64(self.seconds)),
         );
-        let there = ByteSize::new(self.kept.bytes);
+        let there = size(self.kept.bytes);
         let kept = match (self.kept.files, self.kept.bytes) {
             (0, 0) => String::new(),
             (0, _) => format!("\nalready there: {there}"),
@@ -359,7 +359,7 @@ impl Summary {
         };
         let holes = match self.bytes.saturating_sub(self.kept.bytes + self.content) {
             0 => String::new(),
-            bytes => format!("\nholes: {}", ByteSize::new(bytes)),
+            bytes => format!("\nholes: {}", size(bytes)),
         };
         let deleted = match self.deleted.count {
             0 => String::new(),
@@ -373,6 +373,16 @@ impl Summary {
             table.to_string().trim_end()
         )
     }
+}
+
+/// In the units of the live view.
+fn size(bytes: u64) -> Decimal {
+    ByteSize::new(bytes).decimal()
+}
+
+/// `1 file`, `2 files`.
+pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 fn goodput(bytes: u64, seconds: f64) -> Rate {
@@ -532,6 +542,17 @@ pub(crate) mod tests {
         ");
     }
 
+    /// The live view has them so, too: a file has one size.
+    #[test]
+    fn sizes_are_decimal() {
+        let mut sent = summary("sent");
+        (sent.bytes, sent.content) = (30 << 20, 20 << 20);
+        let text = sent.text();
+        assert!(text.contains("film.mkv, 20.97 MB in"), "{text}");
+        assert!(text.contains("holes: 10.49 MB"), "{text}");
+        assert_eq!(counted(1, "file", "files"), "1 file");
+    }
+
     #[test]
     fn nothing_has_no_rate() {
         let mut sent = summary("sent");
@@ -573,8 +594,8 @@ pub(crate) mod tests {
         link   photos/best.jpg  symbolic
         link   photos/c.jpg  hard
         delete photos/old.jpg
-        Dry run: would send 2 file(s), 1.5 MB, make 1 dir(s) and 2 link(s),
-        and delete 1 name(s); 12 file(s) are up to date
+        Dry run: would send 2 files, 1.5 MB, make 1 directory and 2 links,
+        and delete 1 name; 12 files are up to date
         ");
         // After a real one, the names are for programs.
         sent.dry_run = false;

@@ -11,6 +11,7 @@ use std::path::Path;
 use anyhow::Context;
 use manyway::relay::MAX_TICKET_RELAYS;
 use manyway::{RelayAddress, Ticket};
+use manyway_os::file::system_error;
 use manyway_registry::Code;
 
 use crate::args::TicketArgs;
@@ -178,6 +179,7 @@ fn write_file(ticket: &Ticket, file: &Path) -> anyhow::Result<()> {
             .and_then(|mut pipe| writeln!(pipe, "{ticket}")),
         _ => replace_file(ticket, file),
     };
+    let written = written.map_err(system_error);
     written.with_context(|| format!("can't write the ticket to {}", file.display()))
 }
 

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 use zeroize::Zeroizing;
 
+use crate::file::system_error;
+
 /// A file with secrets can't be used. Never quotes the file's content.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
@@ -184,7 +186,7 @@ fn write(
     };
     written().map_err(|error| SecretError::Write {
         path: path.to_owned(),
-        error,
+        error: system_error(error),
     })
 }
 
@@ -269,7 +271,12 @@ mod tests {
         create(&path, &"x".repeat(101)).unwrap();
         let error = read(&path, 100).unwrap_err().to_string();
         assert!(error.contains("more than 100 bytes"), "{error}");
-        create(&dir.path().join("missing/key"), "words").unwrap_err();
+        let missing = dir.path().join("missing/key");
+        let error = create(&missing, "words").unwrap_err().to_string();
+        assert!(
+            error.ends_with("No such file or directory (os error 2)"),
+            "{error}"
+        );
         let fifo = dir.path().join("fifo");
         nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
         let error = read(&fifo, 100).unwrap_err().to_string();

@@ -64,7 +64,7 @@ pub(super) async fn check(
                     },
                 );
             }
-            Err(error) => report.problem(Kind::Relay, error),
+            Err(error) => report.problem(Kind::Relay, format!("the relay {address}: {error}")),
         }
         caller.close().await;
         listener.close().await;

@@ -123,7 +123,7 @@ fn check(mut given: Vec<&str>, more: &[(bool, &'static str)]) -> anyhow::Result<
         return Ok(());
     }
     Err(usage(format!(
-        "with `-`, manyway sends a stream and no files: leave out {}",
+        "`-` carries a stream and no files: leave out {}",
         given.join(" ")
     )))
 }
@@ -244,7 +244,7 @@ fn headline(done: &str, bytes: u64, time: Duration) -> String {
     let rate = bytes as f64 * 8.0 / time.as_secs_f64().max(1e-9);
     format!(
         "{done} {} in {}: {:.1}",
-        ByteSize::new(bytes),
+        ByteSize::new(bytes).decimal(),
         format_duration(time),
         Rate::from_bits_per_sec(rate)
     )

@@ -28,7 +28,9 @@ const TIMES: std::ops::RangeInclusive<Duration> = Duration::from_secs(2)..=Durat
 /// Most time for paths to come up; paths through relays come up one after the other.
 const SETTLING: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(50);
-/// The share of the time for slow start, which doesn't count.
+/// So often manyway looks whether everything is sent: a fast path needs few milliseconds.
+const FILLING: Duration = Duration::from_millis(5);
+/// The share of the time, and at most of the data, for slow start, which doesn't count.
 const WARM_UP: f64 = 0.2;
 /// The share of the time for which an interface is measured alone.
 const ALONE: f64 = 0.4;
@@ -50,6 +52,13 @@ pub(crate) async fn run(screen: &Screen, mut args: PathsArgs) -> anyhow::Result<
             format_duration(args.time),
             format_duration(*TIMES.start()),
             format_duration(*TIMES.end()),
+        )));
+    }
+    if args.size.bytes() == 0 {
+        return Err(usage(format!(
+            "`--size {}` leaves nothing to measure with: choose the most data to send, such as \
+             500MB",
+            args.size
         )));
     }
     let relays = RelaySources::read(screen, &args.relays, Carriers::Udp, None)?;
@@ -95,6 +104,11 @@ impl Measuring<'_> {
         let measured: anyhow::Result<_> = measured.await;
         endpoint.close().await;
         let (mut report, ticket) = measured?;
+        if report.ended == Ended::Size && report.gain.is_none() {
+            return Err(usage(format!(
+                "`--size {size}` was used up before anything arrived: choose a larger one"
+            )));
+        }
         let time = time.mul_f64(ALONE).max(*TIMES.start());
         let mut left = size.bytes().saturating_sub(report.bytes);
         let mut alone = BTreeMap::new();
@@ -153,10 +167,12 @@ async fn bind(network: &NetworkArgs, time: Duration) -> anyhow::Result<Endpoint>
 
 async fn survey(connection: &Connection, time: Duration, size: ByteSize) -> anyhow::Result<Report> {
     settle(connection).await;
-    connection.fill(size.bytes());
+    // A fast path would use all of the size before the statistics begin.
+    let warm_up = (size.bytes() as f64 * WARM_UP) as u64;
+    connection.fill(warm_up);
     fill(connection, time.mul_f64(WARM_UP)).await?;
     // Restart the statistics; the remaining data goes on.
-    connection.fill(connection.unsent_filler());
+    connection.fill(size.bytes() - warm_up + connection.unsent_filler());
     let ended = fill(connection, time.mul_f64(1.0 - WARM_UP)).await?;
     let (paths, stats) = (connection.survey(), connection.stats());
     let sent = size.bytes() - connection.unsent_filler();
@@ -192,7 +208,7 @@ async fn fill(connection: &Connection, time: Duration) -> anyhow::Result<Ended> 
         if connection.unsent_filler() == 0 {
             return Ok(Ended::Size);
         }
-        sleep(POLL.min(until - Instant::now())).await;
+        sleep(FILLING.min(until - Instant::now())).await;
     }
     Ok(Ended::Time)
 }

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
+use std::time::Duration;
 
 use anyhow::Context;
 use manyway::{PathSurvey, RelayState, RelayStats};
 use manyway_report::{Column, Table};
-use manyway_units::{ByteSize, Rate};
+use manyway_units::{ByteSize, Rate, format_duration};
 use serde::Serialize;
 
 use crate::screen::Screen;
@@ -242,9 +243,12 @@ impl Report {
             return "Nothing arrived on any path\n".to_owned();
         };
         let measured = format!(
-            "{} in {:.1} s after the warm-up{}",
+            "{} in {} after the warm-up{}",
             ByteSize::new(self.bytes),
-            self.seconds,
+            match self.seconds < 1.0 {
+                true => format_duration(Duration::from_secs_f64(self.seconds)),
+                false => format!("{:.1} s", self.seconds),
+            },
             match self.ended {
                 Ended::Time => "",
                 Ended::Size => ", until `--size` was used up",

@@ -2,6 +2,7 @@
 //! until everything is complete, and an abandoned folder leaves nothing behind. This module doesn't
 //! know what the rows and pictures mean.
 
+use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use csv::Writer;
+use manyway_os::file::system_error;
 use manyway_results::{Sheet, Tables};
 use serde::Serialize;
 use tempfile::{NamedTempFile, TempPath};
@@ -17,6 +19,19 @@ use super::naming::number_of;
 use crate::exit::usage;
 
 const RESULT: &str = "result.json";
+/// All kinds of pictures.
+const PLOTS: [&str; 10] = [
+    "comparison",
+    "drops",
+    "iterations",
+    "loads",
+    "prices",
+    "queues",
+    "rates",
+    "rtts",
+    "sweep",
+    "windows",
+];
 
 /// A folder that results go to, and the files that are being written.
 #[derive(Debug)]
@@ -73,6 +88,10 @@ impl Folder {
         of: usize,
         svg: &str,
     ) -> anyhow::Result<()> {
+        debug_assert!(
+            PLOTS.contains(&name),
+            "{name} would stay beside later results"
+        );
         let name = match of {
             0 | 1 => format!("{name}.svg"),
             _ => format!("{name}-{}.svg", number_of(index, of)),
@@ -123,6 +142,7 @@ impl Folder {
     }
 
     fn put_in_place(self, object: &impl Serialize) -> io::Result<()> {
+        let again = self.dir.join(RESULT).is_file();
         let mut result = BufWriter::new(temporary(&self.dir)?);
         serde_json::to_writer(&mut result, object)?;
         result.write_all(b"\n")?;
@@ -137,15 +157,53 @@ impl Folder {
             files.push((name.to_owned(), file));
         }
         files.push((RESULT.to_owned(), result));
+        let mut written = BTreeSet::new();
         for (name, file) in self.others {
-            file.persist(self.dir.join(name))
+            file.persist(self.dir.join(&name))
                 .map_err(|error| error.error)?;
+            written.insert(name);
         }
         for (name, file) in files {
-            file.persist(self.dir.join(name))
+            file.persist(self.dir.join(&name))
                 .map_err(|error| error.error)?;
+            written.insert(name);
+        }
+        // Without a result, no run was here: whatever there is, is somebody else's.
+        if again {
+            remove_older(&self.dir, &written)?;
         }
         Ok(())
+    }
+}
+
+/// Removes the pictures and logs of an earlier run that the new one has no successors for.
+fn remove_older(dir: &Path, written: &BTreeSet<String>) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let older = |name: &str| is_numbered(name) && !written.contains(name);
+        if name.to_str().is_some_and(older) && entry.file_type()?.is_file() {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Is that a name of [`Folder::plot`] or [`Folder::keep`], such as `rates-07.svg`?
+fn is_numbered(name: &str) -> bool {
+    let Some((stem, extension)) = name.rsplit_once('.') else {
+        return false;
+    };
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let kind = match stem.rsplit_once('-') {
+        Some((kind, number)) if is_number(number) => kind,
+        _ => stem,
+    };
+    match extension {
+        "svg" => PLOTS.contains(&kind),
+        "csv" | "pcapng" => kind == "packets",
+        "sqlog" => stem.starts_with("qlog-") && stem.contains("-path-"),
+        _ => false,
     }
 }
 
@@ -181,6 +239,7 @@ pub(super) fn temporary(dir: &Path) -> io::Result<NamedTempFile> {
         // As any other file: what the umask leaves of this.
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(dir)
+        .map_err(system_error)
 }
 
 /// A folder that goes away again when it is still empty at the end, if it was us who created it.
@@ -201,5 +260,68 @@ impl Drop for Created {
             // Fails when there is something in it, as it should.
             fs::remove_dir(dir).ok();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(dir: &Path) -> Vec<String> {
+        let names = fs::read_dir(dir).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    }
+
+    fn results(dir: &Path, plots: usize, logs: &[&str]) {
+        let mut folder = Folder::create(dir, &[]).unwrap();
+        for n in 0..plots {
+            folder.plot("rates", n, plots, "<svg/>").unwrap();
+        }
+        for name in logs {
+            let log = temporary(dir).unwrap().into_temp_path();
+            folder.keep(name, 0, 1, log);
+        }
+        folder.finish(&()).unwrap();
+    }
+
+    #[test]
+    fn new_results_replace_all_of_older_ones_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let users = [
+            "my-rates.svg",
+            "packets-a.csv",
+            "qlog-mine.sqlog",
+            "rates-x.svg",
+        ];
+        let logs = [
+            "packets.csv",
+            "packets.pcapng",
+            "qlog-0-a-sender-0-path-0.sqlog",
+        ];
+        // Without a result, this is somebody else's.
+        for name in users.iter().chain(&["rates-3.svg"]) {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        results(dir.path(), 2, &logs);
+        let others = ["rates-1.svg", "rates-2.svg", "rates-3.svg", RESULT];
+        let all = [&users[..], &logs, &others].concat();
+        assert_eq!(names(dir.path()).len(), all.len());
+        results(dir.path(), 1, &logs[..1]);
+        let mut left = [&users[..], &["packets.csv", "rates.svg", RESULT]].concat();
+        left.sort_unstable();
+        assert_eq!(names(dir.path()), left);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn an_error_has_no_name_that_nobody_gave() {
+        let sheet = Sheet::new("a.csv", &["x"]);
+        let error = Folder::create(Path::new("/sys"), &[sheet]).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains("can't write into /sys"), "{error}");
+        assert!(!error.contains(TEMPORARY), "{error}");
     }
 }

@@ -18,6 +18,7 @@ use super::packet::Packet;
 use super::stored::{EXTENSION, Header, Reader, Stored, Writer};
 use crate::args::{Assignments, ExperimentArgs, Level as Asked, MergeArgs};
 use crate::exit::usage;
+use crate::summary::counted;
 
 impl Header {
     fn of(request: &Request<'_>, shard: Shard, points: &[Point]) -> Self {
@@ -160,8 +161,8 @@ impl level::Report for Done {
             runs,
             file,
         } = self;
-        let file = file.display();
-        format!("{scenario}: shard {shard} of {of}, with {runs} runs, is in {file}")
+        let (runs, file) = (counted(*runs, "run", "runs"), file.display());
+        format!("{scenario}: shard {shard} of {of}, with {runs}, is in {file}")
     }
 }
 

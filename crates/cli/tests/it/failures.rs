@@ -25,7 +25,16 @@ fn failures_name_the_thing() {
     fails(&["recv", "a", "b"], "one directory", 2, "usage");
     fails(&["recv", "mw1x"], "ticket", 2, "usage");
     fails(&["recv", "7-guitar-sadle-orbit"], "sadle", 2, "usage");
-    fails(&["recv", "-"], "leave out --json", 2, "usage");
+    if cfg!(target_os = "linux") {
+        let full = ["recv", "--once", "/sys"];
+        fails(&full, "can't write into /sys: ", 7, "disk");
+        let missing = ["recv", "--once", "/proc/none"];
+        fails(&missing, "can't create /proc/none: ", 7, "disk");
+    }
+    let words = "can't write the ticket to none/t: No such file or directory";
+    fails(&["recv", "--ticket-file", "none/t"], words, 1, "failed");
+    let words = "`-` carries a stream and no files: leave out --json";
+    fails(&["recv", "-"], words, 2, "usage");
     fails(&["send", "-"], "leave out --json", 2, "usage");
     fails(&["recv", "--path", "nosuch0"], "nosuch0", 1, "failed");
     // The command line can't be understood.
@@ -63,6 +72,34 @@ fn failures_name_the_thing() {
         let said = ended.stdout.contains(r#""code":"usage""#);
         assert_eq!(said, says, "{variable}={value}: {ended:?}");
     }
+}
+
+#[test]
+fn names_reach_the_terminal_as_what_they_are() {
+    let place = Place::new();
+    for arguments in [&["recv", "a\u{1b}[2J/b"][..], &["recv", "@a\u{1b}[2J"]] {
+        let failed = place.run(arguments);
+        assert!(failed.stderr.contains(r"a\u{1b}[2J"), "{failed:?}");
+        assert!(!failed.stderr.contains('\u{1b}'), "{failed:?}");
+    }
+}
+
+/// What a user asks for is said only where nobody else would.
+#[test]
+fn a_receivers_options_are_named_where_it_cant_tell() {
+    let place = Place::new();
+    let _receiver = place.start(&["recv", "in", "--overwrite", "--ticket-file", "ticket"]);
+    place.wait_for("ticket");
+    let sync = |more: &[&str]| {
+        let line = [&["sync", "film.mkv", "--to", "@ticket"], more].concat();
+        place.run(&line).ok().stderr
+    };
+    assert!(!sync(&[]).contains("manyway recv"));
+    let said = sync(&["--perms"]);
+    assert!(
+        said.contains("`manyway recv --overwrite --perms`"),
+        "{said}"
+    );
 }
 
 /// An ssh that can't reach its host is like a host that doesn't answer.

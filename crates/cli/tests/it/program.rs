@@ -374,7 +374,7 @@ delete raw
     assert_eq!(dry.stdout, expected);
     assert!(
         dry.stderr
-            .contains("Dry run: would send 2 file(s), 5 B, make 1 dir(s) and 0 link(s)"),
+            .contains("Dry run: would send 2 files, 5 B, make 1 directory and 0 links"),
         "{dry:?}"
     );
     assert_eq!(tree("there"), before);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::common::relay::{Relay, invitation, run};
 use crate::common::service::metrics;
-use crate::common::{eventually, secret};
+use crate::common::{Running, eventually, manyway, secret};
 use manyway_relay::keys::sign;
 use manyway_wire::relay::{
     Hello, Mint, Minted, Nonce, Peer, RateClass, Refusal, RelayReply, RelayTicket,
@@ -144,7 +144,8 @@ fn invitations_are_listed_and_a_running_relay_refuses_those_that_are_revoked() {
         );
     }
     let elsewhere = TempDir::new().unwrap();
-    for line in [&["--invites"][..], &["--revoke", "ann"]] {
+    let invite = ["--invite", "--listen", &address];
+    for line in [&["--invites"][..], &["--revoke", "ann"], &invite] {
         let failed = run(elsewhere.path(), line);
         assert!(
             failed.stderr.contains("no relay's key at relay.key"),
@@ -185,13 +186,13 @@ fn secrets_never_appear_in_logs() {
     let dir = TempDir::new().unwrap();
     // A key that is old enough to be renewed at once.
     let key_file = dir.path().join("relay.key");
-    run(dir.path(), &["--invite", "--listen", "127.0.0.1:1"]).ok();
+    Relay::start(dir.path(), &[]).end();
     let text = fs::read_to_string(&key_file).unwrap();
     let created = text.lines().nth(2).unwrap().split(' ').nth(2).unwrap();
     let old = text.replace(created, "1000000000");
     fs::write(&key_file, &old).unwrap();
 
-    let relay = Relay::start(dir.path(), &["-vvv", "--rotate", "1 s"]);
+    let relay = Relay::start(dir.path(), &["-vvv", "--rotate", "2 min"]);
     let renewed = eventually("new keys", || {
         fs::read_to_string(&key_file)
             .ok()
@@ -261,6 +262,24 @@ fn what_listeners_get_has_no_access_in_it() {
     assert_eq!(terms.class.bytes_per_second(), 8_000_000, "64 Mbit/s");
 }
 
+/// A relay that no interface of this side leads to.
+#[test]
+fn doctor_names_a_relay_that_it_cant_try() {
+    let dir = TempDir::new().unwrap();
+    Relay::start(dir.path(), &[]).end();
+    let far = ["--invite", "--advertise", "203.0.113.7:45170"];
+    let far = run(dir.path(), &far).ok().stdout;
+    secret(&dir.path().join("far"), &far);
+    let doctor = ["doctor", "--via", "@far", "--path", "127.0.0.1"];
+    let said = Running(manyway(dir.path(), &doctor).spawn().unwrap()).finish();
+    assert_eq!(said.code, 1, "{said:?}");
+    let words = "the relay 203.0.113.7:45170: no local address can reach";
+    assert!(
+        said.stderr.contains(words) && !said.stderr.contains("()"),
+        "{said:?}"
+    );
+}
+
 #[test]
 fn it_ends_when_asked_and_says_so() {
     let dir = TempDir::new().unwrap();
@@ -320,6 +339,16 @@ fn errors_say_what_to_do() {
         2,
         &["has no port"],
     );
+    for (options, words) in [
+        (["--limit", "99kbps"], "`--limit` must be at least 100kbps"),
+        (["--rotate", "1 s"], "`--rotate` must be at least 2 min"),
+        (["--invite-time", "59 s"], "must be at least 1 min"),
+        (["--tcp-buffer", "0B"], "must be 4 KiB to 1 GiB"),
+        (["--advertise", "203.0.113.1:0"], "leads nowhere"),
+        (["--advertise", "[::]:45170"], "leads nowhere"),
+    ] {
+        fails(&options, 2, &[options[0], words]);
+    }
     let metrics = ["--listen", "127.0.0.1:0", "--metrics", "192.0.2.1:1"];
     fails(&metrics, 1, &["can't serve metrics on 192.0.2.1:1"]);
     let key = dir.path().join("relay.key");

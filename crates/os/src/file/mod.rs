@@ -5,5 +5,16 @@ mod directory;
 pub mod hole;
 mod rename;
 
+use std::io;
+
 pub use directory::{is_mount_point, path_of};
 pub use rename::rename_new;
+
+/// The system's error alone: `tempfile` adds the random name of a file that nobody has asked for.
+pub fn system_error(error: io::Error) -> io::Error {
+    let text = error.to_string();
+    match text.rsplit_once(" at path \"") {
+        Some((said, _)) => io::Error::new(error.kind(), said),
+        None => error,
+    }
+}

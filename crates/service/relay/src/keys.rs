@@ -57,7 +57,7 @@ pub enum KeysError {
         line: usize,
     },
     /// The file has too few or too many lines.
-    #[error("it has {found} lines and should have 3 or 4: restore it from a copy")]
+    #[error("it should have 3 or 4 lines, and has {found}: restore it from a copy")]
     Count {
         /// The number of its lines.
         found: usize,

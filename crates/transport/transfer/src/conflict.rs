@@ -62,6 +62,12 @@ pub enum Conflict {
          replace it, with --rename to keep both"
     )]
     IsDirectory,
+    /// The same, at the top, where `--delete` removes nothing.
+    #[error(
+        "a directory of that name exists at the receiver; move it away, or receive with --rename \
+         to keep both"
+    )]
+    IsTopDirectory,
     /// The same, and what is deleted may go, but the directory is none of that.
     #[error(
         "at the receiver `--delete` keeps the directory of that name: something in it is \

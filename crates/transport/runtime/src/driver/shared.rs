@@ -33,7 +33,9 @@ const MAX_OUTCOMES: usize = 64;
 const MAX_WAITING: usize = 64;
 /// The code of CLOSE for a connection that the endpoint doesn't accept.
 const CODE_REFUSED: u64 = 0x100;
-const NO_MORE: &str = "the receiver takes no more connections";
+const NO_MORE: &str = "the listener takes no more connections: it has ended, or its ticket was \
+                       for one transfer; start it again";
+const FULL: &str = "too many connections wait for the listener: try again later";
 /// How many round trips a closing connection answers late packets for, within these bounds.
 const DRAIN_ROUND_TRIPS: u32 = 4;
 const SHORTEST_DRAIN: Duration = Duration::from_millis(50);
@@ -317,11 +319,13 @@ impl State {
             handle,
             Slot::new(ConnectionState::Established, 0, Vec::new()),
         );
-        if !self.closing && self.handles > 0 && self.waiting.len() < MAX_WAITING {
+        if self.closing || self.handles == 0 {
+            self.close(now, handle, CODE_REFUSED, NO_MORE);
+        } else if self.waiting.len() == MAX_WAITING {
+            self.close(now, handle, CODE_REFUSED, FULL);
+        } else {
             self.waiting.push_back(handle);
             self.wakeups.everyone.push(incoming.clone());
-        } else if let Some(connection) = self.session.connection(handle) {
-            connection.close(now, CODE_REFUSED, NO_MORE);
         }
     }
 

@@ -262,7 +262,9 @@ async fn who_waits_for_a_listener_that_ends_reads_why() {
     let closed = timeout(Duration::from_secs(10), connected.closed()).await;
     let expected = CloseReason::Peer {
         code: 0x100,
-        reason: "the receiver takes no more connections".into(),
+        reason: "the listener takes no more connections: it has ended, or its ticket was for one \
+                 transfer; start it again"
+            .into(),
     };
     assert_eq!(closed.expect("it is told"), expected);
 }
@@ -339,10 +341,12 @@ async fn who_waits_to_be_accepted_is_bounded() {
         Err(ConnectError::Ended(reason)) => reason,
         Err(other) => panic!("{other}"),
     };
-    assert!(
-        matches!(reason, CloseReason::Peer { code: 0x100, .. }),
-        "{reason:?}"
-    );
+    let busy = "too many connections wait for the listener: try again later";
+    let expected = CloseReason::Peer {
+        code: 0x100,
+        reason: busy.into(),
+    };
+    assert_eq!(reason, expected);
     assert!(
         waiting
             .iter()

@@ -42,8 +42,10 @@ fn headline(report: &Report) -> String {
         }
     };
     let each = match &report.results {
-        Results::Sweep { points } => format!("{} points, each ", points.len()),
-        Results::Point(_) => String::new(),
+        Results::Sweep { points } if points.len() > 1 => {
+            format!("{} points, each ", points.len())
+        }
+        _ => String::new(),
     };
     let level = match report.level {
         Level::Packet => "",

@@ -178,6 +178,12 @@ const ONCE: Sample = Sample { repeated: false };
 const OFTEN: Sample = Sample { repeated: true };
 
 #[test]
+fn a_sweep_of_one_point_has_no_plural() {
+    let text = summary(&ONCE.sweep([("lia", ONCE.few())]));
+    assert!(!text.contains("point"), "{text}");
+}
+
+#[test]
 fn few_flows_are_shown_one_by_one() {
     insta::assert_snapshot!("once", summary(&ONCE.report(Results::Point(ONCE.few()))));
     insta::assert_snapshot!("often", summary(&OFTEN.report(Results::Point(OFTEN.few()))));

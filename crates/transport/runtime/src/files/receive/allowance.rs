@@ -33,12 +33,14 @@ impl Allowance {
             return Ok(());
         }
         let reason = "that is more than the receiver accepts (its `--max-total`)";
-        let here = format_args!(
-            "{} of content and a list of {} are announced so far, and {} may still come",
-            ByteSize::new(announced).decimal(),
-            ByteSize::new(list).decimal(),
-            ByteSize::new(left).decimal()
-        );
+        let size = |bytes| ByteSize::new(bytes).decimal();
+        let content = format!("{} of content", size(announced));
+        let what = match list {
+            0 => format!("{content} is"),
+            _ => format!("{content} and a list of {} are", size(list)),
+        };
+        let left = size(left);
+        let here = format_args!("{what} announced so far, and {left} may still come");
         Err(Failure::new(FailureCode::Refused, reason).only_here(here))
     }
 
@@ -99,6 +101,8 @@ mod tests {
         let mut first = allowance.clone().reserve(7, 0).unwrap();
         let refused = allowance.reserve(4, 0).unwrap_err();
         assert_eq!(refused.code, FailureCode::Refused);
+        let told = "4 B of content is announced so far, and 3 B may still come";
+        assert!(refused.to_string().contains(told), "{refused}");
         let second = allowance.reserve(3, 0).unwrap();
         assert_eq!(allowance.left(), 0);
         first.used(5).unwrap();

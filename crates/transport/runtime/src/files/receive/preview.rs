@@ -196,6 +196,10 @@ impl Preview {
                 }
                 self.replaced.extend(found.any_id());
             }
+            Decision::Refuse(Conflict::IsDirectory) if !self.is_covered(&parent) => {
+                self.note(entry, Conflict::IsTopDirectory);
+                return none;
+            }
             Decision::Refuse(conflict) => {
                 self.note(entry, conflict);
                 return none;
@@ -241,9 +245,12 @@ impl Preview {
             tell: drop,
             hasher: RandomState::new(),
         };
-        // At the top, only a sender of all that is there says what may go.
-        let is_covered = self.top || dir.local().is_some();
-        Ok(is_covered && deletion.remove(dir, name, found)?)
+        Ok(self.is_covered(dir) && deletion.remove(dir, name, found)?)
+    }
+
+    /// At the top, only a sender of all that is there says what may go.
+    fn is_covered(&self, dir: &Dir) -> bool {
+        self.top || dir.local().is_some()
     }
 
     fn replaces_directories(&self) -> bool {

@@ -140,7 +140,8 @@ async fn renaming_leaves_everything_alone_and_tells_the_sender() {
 async fn kinds_that_do_not_fit_are_refused_but_directories_replace_files() {
     for (held, name, cause) in [
         (&["top"][..], "top:", "not a directory"),
-        (&["c.txt/x"], "c.txt:", "--overwrite --delete"),
+        (&["c.txt/x"], "c.txt:", "; move it away"),
+        (&["top/a.txt/x"], "top/a.txt:", "--overwrite --delete"),
         (&["top/sub"], "top/sub:", "not a directory"),
     ] {
         for with in [Policy::Refuse, Policy::Overwrite] {

@@ -160,9 +160,23 @@ async fn without_overwriting_a_directory_stays() {
         ..deleting()
     };
     let sources = Sources::new([from.path().join("top")]).unwrap();
-    let error = sync(sources, &to, options).await.unwrap_err();
-    assert!(error.to_string().contains("top/f"), "{error}");
+    let error = sync(sources, &to, options.clone()).await.unwrap_err();
+    let error = error.to_string();
+    assert!(
+        error.contains("top/f") && error.contains("--delete"),
+        "{error}"
+    );
     assert!(to.path().join("top/f/a").is_file());
+    // At the top, `--delete` doesn't help.
+    make(&from, &["g"]);
+    make(&to, &["g/a"]);
+    let sources = Sources::new([from.path().join("g")]).unwrap();
+    let error = sync(sources, &to, options).await.unwrap_err();
+    let error = error.to_string();
+    assert!(
+        error.contains("move it away") && !error.contains("--delete"),
+        "{error}"
+    );
 }
 
 /// Where `A` and `a` are one to the disk, it could be a file of this transfer.

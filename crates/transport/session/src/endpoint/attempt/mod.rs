@@ -177,7 +177,7 @@ impl Endpoint {
         now: Time,
         ticket: &Ticket,
     ) -> Result<ConnectionHandle, ConnectError> {
-        self.begin_attempt(now, ticket, None)
+        self.begin_attempt(now, ticket, None, &[])
     }
 
     fn begin_attempt(
@@ -185,6 +185,7 @@ impl Endpoint {
         now: Time,
         ticket: &Ticket,
         relayed: Option<Relayed>,
+        relays: &[SocketAddr],
     ) -> Result<ConnectionHandle, ConnectError> {
         let mut pairs = Vec::new();
         for remote in &ticket.addresses {
@@ -199,8 +200,8 @@ impl Endpoint {
         }
         if pairs.is_empty() && relayed.is_none() && self.config.udp {
             return Err(ConnectError::NoPair {
-                addresses: list(&ticket.addresses),
-                remedy: self.pair_remedy(ticket),
+                addresses: with_relays(&ticket.addresses, relays),
+                remedy: self.pair_remedy(&ticket.addresses, relays),
             });
         }
         let cid = self.new_cid();
@@ -403,18 +404,32 @@ impl Endpoint {
         self.forget(handle);
     }
 
-    fn pair_remedy(&self, ticket: &Ticket) -> &'static str {
+    fn pair_remedy(&self, addresses: &[SocketAddr], relays: &[SocketAddr]) -> &'static str {
         let loopback = |addr: &SocketAddr| addr.ip().is_loopback();
         if self.locals.is_empty() {
             "no interface is up"
-        } else if ticket.addresses.iter().all(loopback) {
-            "they are loopback addresses, so both sides must run on the same host, bound to \
-             loopback"
+        } else if addresses.is_empty() && relays.is_empty() {
+            "get another ticket, or access to its relays"
+        } else if addresses.iter().chain(relays).all(loopback) {
+            "a loopback address leads to its own host only: run this there, bound to loopback"
         } else if self.locals.values().all(|l| loopback(&l.addr)) {
             "only loopback is bound here; connect this host to a network, or name an interface"
         } else {
             "one side has only IPv4, the other only IPv6"
         }
+    }
+}
+
+fn with_relays(addresses: &[SocketAddr], relays: &[SocketAddr]) -> String {
+    let relays = relays.iter().map(|relay| format!("relay {relay}"));
+    let all: Vec<String> = addresses
+        .iter()
+        .map(SocketAddr::to_string)
+        .chain(relays)
+        .collect();
+    match all.is_empty() {
+        true => "none".to_owned(),
+        false => all.join(", "),
     }
 }
 

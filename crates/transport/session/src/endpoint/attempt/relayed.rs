@@ -160,7 +160,10 @@ impl Endpoint {
         let relays = if self.config.udp { relays } else { &[] };
         let locals = self.locals.values().cloned().collect();
         let relayed = Relayed::new(now, ticket, relays, locals, seed);
-        self.begin_attempt(now, ticket, relayed)
+        let usable = |id| relays.iter().any(|info| info.relay.id == id);
+        let named = ticket.relays.iter().filter(|(_, id)| usable(*id));
+        let named: Vec<SocketAddr> = named.map(|(address, _)| *address).collect();
+        self.begin_attempt(now, ticket, relayed, &named)
     }
 
     /// Sends what is due to relays, and through them.
