@@ -229,8 +229,8 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "olia has no fluid form, as it is more than an increase and a decrease by windows and \
-             round-trip times: run it with `manyway run --level packet`, or take its nearest window \
-             law (coupled or lia)"
+             round-trip times: run it with `manyway run --level packet`, or take its nearest \
+             window law (coupled or lia)"
         );
     }
 }
