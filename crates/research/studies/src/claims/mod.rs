@@ -287,6 +287,24 @@ pub(crate) fn number(id: &str, name: &str) -> f64 {
     }
 }
 
+/// The ends of a range that the paper has, such as `"0.126-0.133"`.
+///
+/// # Panics
+///
+/// When the claim has no such range.
+pub(crate) fn number_range(id: &str, name: &str) -> (f64, f64) {
+    let (_, claim) = claim(id);
+    let mut numbers = claim.numbers();
+    let range = numbers
+        .find(|(_, own, _)| *own == name)
+        .and_then(|(_, _, number)| {
+            let words = number.to_string();
+            let (low, high) = words.split_once('-')?;
+            Some((low.parse().ok()?, high.parse().ok()?))
+        });
+    range.unwrap_or_else(|| panic!("{id} has no range {name:?}"))
+}
+
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -97,7 +97,7 @@ fn measure(extent: Extent) -> Result<Outcome, Failure> {
         fig13_gates(&fig13, &fig13_short, &fig13_narrow),
         alpha_gates(&alpha),
         beta_gates(&beta),
-        model::gates(),
+        model::gates()?,
     ]
     .concat();
     let others: String = VARIANTS

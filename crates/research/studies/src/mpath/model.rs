@@ -1,66 +1,112 @@
-//! The model of section 3, for one user with the direct path and one proxied path: eq. (3) to (7).
+//! The model of section 3, for one user with the direct path and one proxied path: time goes in
+//! steps of a round trip, and the links have capacities instead of queues. The steps are those of
+//! the law's own controller, so that eq. (3) to (6) are its behaviour here, and not written again.
 
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg64Mcg;
+use std::time::Duration;
 
+use manyway_control::laws::AnyController;
+use manyway_control::{Ack, Controller, LawSpec, Loss, NewPath, Options, Slot, Target};
+use manyway_units::Time;
+
+use crate::failure::Failure;
 use crate::gate::{Gate, gate};
 
-/// Section 2's factor of load aggregation.
-const ALPHA: f64 = 0.5;
-/// The access link's capacity, X_goal.
-const ACCESS: f64 = 100.0;
+/// The access link's capacity, X_goal, packets in flight: far above the law's smallest window.
+const ACCESS: f64 = 1000.0;
 /// So many shared losses are compared with eq. (7).
 const LOSSES: usize = 4;
+const STEPS: u32 = 20_000;
+const RTT: Duration = Duration::from_millis(100);
 
-/// One user's loads, and what the links carry.
+/// One user, and what the direct path's core link carries, X_goal of path 0.
 struct User {
-    direct: f64,
-    proxied: f64,
-    /// X_goal of the direct path's core link.
+    law: AnyController,
+    direct: Slot,
+    proxied: Slot,
     direct_core: f64,
-    rng: Pcg64Mcg,
+    now: Time,
 }
 
 impl User {
-    fn new(direct_core: f64, seed: u64) -> Self {
-        Self {
-            direct: ACCESS / 2.0,
-            proxied: ACCESS / 2.0,
+    fn new(direct_core: f64) -> Result<Self, Failure> {
+        let mut law = "mpath".parse::<LawSpec>()?.controller(&Options::default());
+        let path = NewPath {
+            now: Time::ZERO,
+            initial_window: 10.0,
+            packet_size: 1000,
+            initial_rtt: RTT,
+        };
+        let (direct, proxied) = (law.add_path(path), law.add_path(path));
+        let half = ACCESS / 2.0;
+        law.set_window(direct, half, Target::Threshold(half));
+        law.set_window(proxied, half, Target::Unchanged);
+        Ok(Self {
+            law,
+            direct,
+            proxied,
             direct_core,
-            rng: Pcg64Mcg::seed_from_u64(seed),
-        }
+            now: Time::ZERO + RTT,
+        })
+    }
+
+    fn loads(&self) -> (f64, f64) {
+        (self.law.window(self.direct), self.law.window(self.proxied))
     }
 
     /// One step; whether there was a shared loss.
     fn step(&mut self) -> bool {
-        let all = self.direct + self.proxied;
-        if all > ACCESS {
-            // Eq. (6).
-            self.direct = self.direct / 2.0 + ALPHA * self.proxied / 2.0;
-            self.proxied *= (1.0 - ALPHA) / 2.0;
-            return true;
+        self.now += RTT;
+        let (direct, proxied) = self.loads();
+        let shared = direct + proxied > ACCESS;
+        let direct_loses = shared || direct > self.direct_core;
+        for (slot, window, loses) in [
+            (self.direct, direct, direct_loses),
+            (self.proxied, proxied, shared),
+        ] {
+            match loses {
+                true => self.lose(slot),
+                false => self.acknowledge(slot, window),
+            }
         }
-        if self.direct > self.direct_core {
-            // Eq. (4).
-            self.direct /= 2.0;
-            self.proxied += 1.0;
-        } else if self.rng.random::<f64>() * all < self.direct {
-            // Eq. (3).
-            self.direct += 1.0;
-        } else {
-            self.proxied += 1.0;
+        shared
+    }
+
+    fn lose(&mut self, slot: Slot) {
+        self.law.on_loss(&Loss {
+            slot,
+            now: self.now,
+            sent: Time::from_nanos((self.now.as_nanos()) - RTT.as_nanos() as u64 / 2),
+            packets: 1.0,
+        });
+    }
+
+    fn acknowledge(&mut self, slot: Slot, window: f64) {
+        for _ in 0..window as u32 {
+            self.law.on_ack(&Ack {
+                slot,
+                now: self.now,
+                packets: 1.0,
+                rtt: RTT,
+                rtt_sampled: true,
+                smoothed_rtt: RTT,
+                min_rtt: RTT,
+                sent: self.now,
+                received: None,
+                app_limited: false,
+                in_recovery: false,
+                delivery: None,
+            });
         }
-        false
     }
 
     /// Mean loads of the direct and the proxied path over many steps.
     fn means(mut self) -> (f64, f64) {
-        const STEPS: u32 = 100_000;
         let (mut direct, mut proxied) = (0.0, 0.0);
         for _ in 0..STEPS {
             self.step();
-            direct += self.direct;
-            proxied += self.proxied;
+            let loads = self.loads();
+            direct += loads.0;
+            proxied += loads.1;
         }
         (direct / f64::from(STEPS), proxied / f64::from(STEPS))
     }
@@ -71,54 +117,48 @@ fn of_one_flow(capacity: f64) -> f64 {
     0.75 * capacity
 }
 
-/// Mean load of the proxied path right after each of the first shared losses, by eq. (7) and in
-/// many runs of the steps.
-fn after_losses() -> [(f64, f64); LOSSES] {
-    const RUNS: u32 = 5000;
-    let mut sums = [0.0; LOSSES];
-    let mut first = 0.0;
-    for seed in 0..RUNS {
-        let mut user = User::new(f64::INFINITY, u64::from(seed) + 1);
-        for (loss, sum) in sums.iter_mut().enumerate() {
-            let mut before = user.proxied;
-            while !user.step() {
-                before = user.proxied;
-            }
-            if loss == 0 {
-                first += before / f64::from(RUNS);
-            }
-            *sum += user.proxied / f64::from(RUNS);
+/// How far the proxied path's load is from eq. (7) right after each of the first shared losses, %.
+fn after_losses() -> Result<[f64; LOSSES], Failure> {
+    /// Section 2's share.
+    const ALPHA: f64 = 0.5;
+    let mut user = User::new(f64::INFINITY)?;
+    let mut first = None;
+    let mut off = [0.0; LOSSES];
+    for (losses, off) in (1..).zip(&mut off) {
+        let mut before = user.loads().1;
+        while !user.step() {
+            before = user.loads().1;
         }
+        let first = *first.get_or_insert(before);
+        let theory = (1.0 - ALPHA).powi(losses) * first / 2.0;
+        *off = 100.0 * (user.loads().1 / theory - 1.0);
     }
-    std::array::from_fn(|loss| {
-        let theory = (1.0 - ALPHA).powi(loss as i32 + 1) * first / 2.0;
-        (theory, sums[loss])
-    })
+    Ok(off)
 }
 
 /// What the section says of one proxied path.
-pub(super) fn gates() -> Vec<Gate> {
-    let by_loss = after_losses().map(|(theory, found)| 100.0 * (found / theory - 1.0));
+pub(super) fn gates() -> Result<Vec<Gate>, Failure> {
+    let by_loss = after_losses()?;
     let losses = (1..=LOSSES).map(|k| format!("{k} losses"));
     let shown = by_loss.map(|off| format!("{off:+.1}")).join(", ");
-    let core = [0.2, 0.5, 0.8].map(|share| (share, User::new(share * ACCESS, 1).means()));
-    let named = |share: f64| format!("core link of {share} of the access link");
-    let access = core
-        .map(|(share, (direct, proxied))| (named(share), (direct + proxied) / of_one_flow(ACCESS)));
-    let direct =
-        core.map(|(share, (direct, _))| (named(share), direct / of_one_flow(share * ACCESS)));
-    let (kept, redundant) = User::new(f64::INFINITY, 1).means();
+    let (mut access, mut direct) = (Vec::new(), Vec::new());
+    for share in [0.2, 0.5, 0.8] {
+        let (own, proxied) = User::new(share * ACCESS)?.means();
+        let name = format!("core link of {share} of the access link");
+        access.push((name.clone(), (own + proxied) / of_one_flow(ACCESS)));
+        direct.push((name, own / of_one_flow(share * ACCESS)));
+    }
+    let (kept, proxied) = User::new(f64::INFINITY)?.means();
+    let redundant = proxied / (kept + proxied);
     let list = |values: &[(String, f64)]| {
         let values = values.iter().map(|(_, value)| format!("{value:.2}"));
         values.collect::<Vec<_>>().join(", ")
     };
-    vec![
+    let (access_found, direct_found) = (list(&access), list(&direct));
+    Ok(vec![
         gate("mpath/figure-6").cases(losses.zip(by_loss), format!("{shown} %")),
-        gate("mpath/figure-5-access").cases(access.clone(), list(&access)),
-        gate("mpath/figure-5-direct").cases(direct.clone(), list(&direct)),
-        gate("mpath/figure-5-redundant").value(
-            redundant / (kept + redundant),
-            format!("{:.4}", redundant / (kept + redundant)),
-        ),
-    ]
+        gate("mpath/figure-5-access").cases(access, access_found),
+        gate("mpath/figure-5-direct").cases(direct, direct_found),
+        gate("mpath/figure-5-redundant").value(redundant, format!("{redundant:.4}")),
+    ])
 }

@@ -55,11 +55,9 @@ pub(crate) fn compare_alone(pairs: &[Pair]) -> Vec<Line> {
     let ratios = Sample::new(pairs.iter().map(Pair::ratio));
     let paired = Sample::new(pairs.iter().map(Pair::paired));
     let benchmark = Sample::new(pairs.iter().map(Pair::benchmark));
-    let (gaining, others): (Vec<&Pair>, Vec<&Pair>) =
-        pairs.iter().partition(|pair| pair.ratio() > GAIN);
-    let settled = |pairs: &[&Pair]| Sample::new(pairs.iter().map(|pair| pair.mpath.settled_s));
-    let open = Sample::new(gaining.iter().map(|pair| pair.mpath.open));
-    let most = Sample::new(gaining.iter().map(|pair| pair.mpath.most_open));
+    let gaining = || pairs.iter().filter(|pair| pair.ratio() > GAIN);
+    let open = Sample::new(gaining().map(|pair| pair.mpath.open));
+    let most = Sample::new(gaining().map(|pair| pair.mpath.most_open));
     let range = |sample: &Sample| {
         let [low, middle, high] = [0.1, 0.5, 0.9].map(|share| sample.quantile(share));
         format!("{middle:.0} ({low:.0} to {high:.0})")
@@ -128,12 +126,12 @@ pub(crate) fn compare_alone(pairs: &[Pair]) -> Vec<Line> {
         line(
             "settled within 5 minutes, of those that gain",
             "80 %",
-            percent(settled(&gaining).within(300.0)),
+            percent(settled(pairs, true, 300.0)),
         ),
         line(
             "settled within 2 minutes, of the others",
             "90 %",
-            percent(settled(&others).within(120.0)),
+            percent(settled(pairs, false, 120.0)),
         ),
         line(
             "proxied paths open, of those that gain: median (10 % to 90 % of the pairs)",
@@ -278,10 +276,6 @@ pub(crate) fn variants(variants: &[Variant]) -> String {
     for Variant { name, pairs } in variants {
         let ratios = Sample::new(pairs.iter().map(Pair::ratio));
         let benchmark = Sample::new(pairs.iter().map(Pair::benchmark));
-        let settled = |gaining: bool| {
-            let of = pairs.iter().filter(|pair| (pair.ratio() > GAIN) == gaining);
-            Sample::new(of.map(|pair| pair.mpath.settled_s))
-        };
         let gaining = pairs.iter().filter(|pair| pair.ratio() > GAIN);
         table.row([
             (*name).to_owned(),
@@ -291,8 +285,8 @@ pub(crate) fn variants(variants: &[Variant]) -> String {
             percent(ratios.above(2.0)),
             format!("{:.2}", ratios.quantile(0.0)),
             percent(benchmark.above(GAIN)),
-            percent(settled(true).within(300.0)),
-            percent(settled(false).within(120.0)),
+            percent(settled(pairs, true, 300.0)),
+            percent(settled(pairs, false, 120.0)),
             format!(
                 "{:.0}",
                 Sample::new(gaining.map(|pair| pair.mpath.open)).quantile(0.5)
@@ -468,13 +462,15 @@ fn of_many_pairs(results: &Results) -> Vec<Gate> {
         Sample::new(group.map(Pair::ratio)).above(GAIN)
     };
     let (near, far) = (gain(true), gain(false));
-    let gaining = settled(&results.pairs, true, 300.0);
-    let others = settled(&results.pairs, false, 120.0);
+    let gaining = 100.0 * settled(&results.pairs, true, 300.0);
+    let others = 100.0 * settled(&results.pairs, false, 120.0);
     let still = results
         .variants
         .iter()
         .find(|variant| variant.name == STILL);
-    let still = still.map_or(f64::NAN, |variant| settled(&variant.pairs, false, 120.0));
+    let still = still.map_or(f64::NAN, |variant| {
+        100.0 * settled(&variant.pairs, false, 120.0)
+    });
     let relays = |count: usize| {
         let listed = results.lists.iter().find(|listed| listed.relays == count);
         listed.map_or(f64::NAN, |listed| listed.ratios.mean())
@@ -518,10 +514,10 @@ fn of_many_pairs(results: &Results) -> Vec<Gate> {
     ]
 }
 
-/// How many of the pairs that gain, or of the others, have settled by then, %.
+/// The share of the pairs that gain, or of the others, that have settled by then.
 fn settled(pairs: &[Pair], gaining: bool, within: f64) -> f64 {
     let of = pairs.iter().filter(|pair| (pair.ratio() > GAIN) == gaining);
-    100.0 * Sample::new(of.map(|pair| pair.mpath.settled_s)).within(within)
+    Sample::new(of.map(|pair| pair.mpath.settled_s)).within(within)
 }
 
 /// What stands beside the paper's numbers.
@@ -534,12 +530,12 @@ pub(crate) fn ours(pairs: &[Pair]) -> Vec<Ours> {
         (
             "mpath/figure-20",
             "settled in 5 min, pairs that gain",
-            settled(pairs, true, 300.0),
+            100.0 * settled(pairs, true, 300.0),
         ),
         (
             "mpath/figure-20",
             "settled in 2 min, others",
-            settled(pairs, false, 120.0),
+            100.0 * settled(pairs, false, 120.0),
         ),
     ]
     .map(|(claim, name, percent)| Ours::exact(claim, name, percent))

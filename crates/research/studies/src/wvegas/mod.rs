@@ -505,7 +505,7 @@ fn fig5_gates(table: &Table) -> Vec<Gate> {
     let found = off
         .map(|(name, off)| format!("{name}: {off:.2}"))
         .join(", ");
-    let lower = furthest(&table.means(&["wvegas:total_alpha=5,min_alpha=0.1"]));
+    let lower = furthest(&table.means(&["wvegas:total_alpha=5,min_alpha=0.5"]));
     vec![
         gate("wvegas/figure-5").cases(off, found),
         gate("wvegas/figure-5-floor").value(lower, format!("{lower:.2}")),
