@@ -101,7 +101,8 @@ fn unequal_rtts(out: &mut String, rows: &[Friendliness]) {
          kind, single paths have 0.92, 1.32, 1.25, 1.39, 1.32 and 1.40 Mbps, in the order of the \
          rows; with Reno over WiFi, one of each 3.72, 4.40, 4.68, 4.11, 4.17 and 4.20, five of \
          each 0.743, 0.845, 0.886, 0.882, 0.894 and 0.846, and 30 of each 0.124, 0.124, 0.124, \
-         0.142, 0.142 and 0.124. EWTCP leaves them least everywhere, within the intervals; the others change places.\n"
+         0.142, 0.142 and 0.124. EWTCP leaves them least everywhere, within the intervals; the \
+         others change places.\n"
     );
 }
 
