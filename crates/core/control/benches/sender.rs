@@ -71,6 +71,7 @@ impl Flow {
             delay: Duration::ZERO,
             ce_count: None,
             receive_time: None,
+            elsewhere: false,
         };
         self.outcome.clear();
         self.sender

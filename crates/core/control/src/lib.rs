@@ -49,6 +49,7 @@
 //!     delay: Duration::ZERO,
 //!     ce_count: None,
 //!     receive_time: None,
+//!     elsewhere: false,
 //! };
 //! sender.on_ack(start + Duration::from_millis(20), ack, &mut controller, &mut outcome)?;
 //! assert_eq!(outcome.acked, [(0, "hello")]);

@@ -214,6 +214,7 @@ impl World {
             delay: (subflow.peer.delay)(number),
             ce_count: None,
             receive_time: Some((subflow.peer.clock)(arrived, number)),
+            elsewhere: false,
         };
         let controller = &mut self.connections[subflow.connection];
         let taken = subflow

@@ -213,6 +213,7 @@ impl<C: Controller> Loop<C> {
                 delay: Duration::ZERO,
                 ce_count: None,
                 receive_time: None,
+                elsewhere: false,
             };
             self.outcome.clear();
             self.sender

@@ -198,6 +198,7 @@ fn a_watched_controller_is_the_one_inside() {
                     delay: Duration::ZERO,
                     ce_count: None,
                     receive_time: Some(now + 7 * MS),
+                    elsewhere: false,
                 };
                 sender
                     .on_ack(now, ack, controller, &mut outcome)

@@ -31,6 +31,7 @@ impl<P> Sender<P> {
         // What came before is settled. (But adaptive detection forgets at longer acknowledgements.)
         let settled = ack.is_short() || !self.recovery.learns();
         if settled
+            && !ack.elsewhere
             && ack.ce_count.is_none()
             && let Some((sent, packet)) = self.take_next(ack.largest)
         {
@@ -43,7 +44,7 @@ impl<P> Sender<P> {
             return Ok(());
         };
         let largest = newly.number == ack.largest;
-        let sampled = largest && newly.eliciting;
+        let sampled = largest && newly.eliciting && !ack.elsewhere;
         let sample = sampled.then(|| self.sample_rtt(now, newly.sent, ack.delay));
         let advanced = self.recovery.on_largest_acked(newly.number);
 

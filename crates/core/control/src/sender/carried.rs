@@ -419,6 +419,7 @@ mod tests {
             delay: Duration::ZERO,
             ce_count: None,
             receive_time: Some(now),
+            elsewhere: false,
         };
         sender.on_ack(now, info, &mut outcome)?;
         assert!(outcome.lost.is_empty());

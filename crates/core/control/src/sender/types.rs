@@ -145,6 +145,9 @@ pub struct AckInfo<'a> {
     pub ce_count: Option<u64>,
     /// When `largest` arrived, by the peer's clock.
     pub receive_time: Option<Time>,
+    /// It came back on another path than the packets took, so it tells no round-trip time of this
+    /// one: half of that is the other path's.
+    pub elsewhere: bool,
 }
 
 impl AckInfo<'_> {

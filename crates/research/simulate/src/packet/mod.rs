@@ -214,6 +214,7 @@ impl Simulation<'_> {
             delay: Duration::ZERO,
             ce_count: (subflow.marks > 0).then_some(subflow.marks),
             receive_time: Some(self.network.received_at(item.subflow(), self.now)),
+            elsewhere: false,
         };
         self.outcome.clear();
         let source = &mut self.sources[subflow.source as usize];
@@ -257,6 +258,7 @@ impl Simulation<'_> {
             delay: record.delay,
             ce_count: (record.marks > 0).then_some(record.marks),
             receive_time: Some(record.received),
+            elsewhere: false,
         };
         self.outcome.clear();
         let source = &mut self.sources[subflow.source as usize];

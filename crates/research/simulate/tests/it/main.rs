@@ -7,6 +7,7 @@ mod field;
 mod flood;
 mod harm;
 mod hostile;
+mod long_fat;
 mod meeting;
 mod moving;
 mod mpath;

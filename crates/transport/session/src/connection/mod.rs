@@ -622,7 +622,7 @@ impl Connection {
         match frame {
             // Lists of addresses are gone through behind the last frame.
             Frame::Padding { .. } | Frame::Ping | Frame::Filler | Frame::Addresses { .. } => {}
-            Frame::Ack(ack) => traffic.on_ack(now, &ack)?,
+            Frame::Ack(ack) => traffic.on_ack(now, index, &ack)?,
             Frame::Stream {
                 stream,
                 offset,

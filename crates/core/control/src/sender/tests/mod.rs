@@ -145,6 +145,7 @@ impl Bench {
             delay: Duration::ZERO,
             ce_count: None,
             receive_time: None,
+            elsewhere: false,
         })
     }
 
@@ -306,6 +307,7 @@ fn impossible_acknowledgements_are_errors_and_change_nothing() {
         delay: Duration::ZERO,
         ce_count: None,
         receive_time: None,
+        elsewhere: false,
     };
     assert!(b.ack_info(wrong_largest).is_err());
     assert_eq!(b.sender.packets_in_flight(), 5);
@@ -329,6 +331,7 @@ fn samples_take_the_peers_delay_off() {
         delay: Duration::from_millis(500),
         ce_count: None,
         receive_time: Some(Time::from_millis(77)),
+        elsewhere: false,
     })
     .unwrap();
     let ack = b.controller.acks.last().unwrap();
@@ -337,6 +340,28 @@ fn samples_take_the_peers_delay_off() {
     assert_eq!(b.sender.rtt().latest(), Duration::from_millis(60));
     // It left at 1.040 s by our clock and arrived at 0.077 s by theirs.
     assert!((ack.one_way().unwrap() - (0.077 - 1.040)).abs() < 1e-12);
+}
+
+#[test]
+fn what_came_back_elsewhere_gives_no_sample() {
+    let mut b = Bench::new(false);
+    b.send(1).wait(40).ack(&[0..=0]);
+    b.send(2).wait(20);
+    // One packet, which is the oldest in flight, and then more than that.
+    for ranges in [[1..=1], [0..=2]] {
+        b.ack_info(AckInfo {
+            largest: *ranges[0].end(),
+            ranges: &ranges,
+            delay: Duration::ZERO,
+            ce_count: None,
+            receive_time: None,
+            elsewhere: true,
+        })
+        .unwrap();
+        assert!(!b.controller.acks.last().unwrap().rtt_sampled);
+    }
+    assert_eq!(b.controller.acks.len(), 3);
+    assert_eq!(b.sender.rtt().min(), Duration::from_millis(40));
 }
 
 #[test]

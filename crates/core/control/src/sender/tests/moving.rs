@@ -34,6 +34,7 @@ fn marks_of_before_are_not_new_after_a_restart() {
             delay: Duration::ZERO,
             ce_count: Some(ce),
             receive_time: None,
+            elsewhere: false,
         })
         .unwrap();
     };

@@ -131,6 +131,7 @@ fn run<C: Controller + ?Sized>(
                         delay: Duration::from_millis(*delay_ms),
                         ce_count: *ce,
                         receive_time: Some(Time::from_millis(*delay_ms)),
+                        elsewhere: false,
                     };
                     prop_assert!(sender.on_ack(now, ack, controller, &mut outcome).is_ok());
                     for range in &ranges {
@@ -152,6 +153,7 @@ fn run<C: Controller + ?Sized>(
                     delay: Duration::MAX,
                     ce_count: Some(u64::MAX),
                     receive_time: Some(Time::MAX),
+                    elsewhere: false,
                 };
                 let result = sender.on_ack(now, ack, controller, &mut outcome);
                 if *largest >= sender.next_packet_number() {

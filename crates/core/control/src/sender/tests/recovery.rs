@@ -59,6 +59,7 @@ fn congestion_marks_cut_once_per_round_trip() {
         delay: Duration::ZERO,
         ce_count: Some(1),
         receive_time: None,
+        elsewhere: false,
     };
     b.ack_info(ack).unwrap();
     b.ack_info(ack).unwrap();

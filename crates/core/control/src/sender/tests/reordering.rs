@@ -96,6 +96,7 @@ fn a_mark_is_no_loss_that_could_be_undone() {
         delay: Duration::ZERO,
         ce_count: Some(1),
         receive_time: None,
+        elsewhere: false,
     };
     b.ack_info(ack).unwrap();
     assert_eq!(b.controller.marks.len(), 1);

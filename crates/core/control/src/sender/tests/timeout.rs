@@ -84,6 +84,7 @@ fn a_held_acknowledgement_comes_in_time() {
             delay: held,
             ce_count: None,
             receive_time: None,
+            elsewhere: false,
         })
         .unwrap();
     }

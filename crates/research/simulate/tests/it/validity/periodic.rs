@@ -61,6 +61,7 @@ fn packets_per_round_trip(every: u64, warm_up: u64, cycles: u64) -> f64 {
             delay: Duration::ZERO,
             ce_count: None,
             receive_time: None,
+            elsewhere: false,
         };
         outcome.clear();
         let taken = sender.on_ack(now, ack, &mut reno, &mut outcome);

@@ -496,7 +496,8 @@ impl Core {
         self.paths.refresh_stale(now);
     }
 
-    /// An ACK of the path. What it says of its packets is [settled](Self::settle) next.
+    /// An ACK of the path, which came on this path or elsewhere. What it says of its packets is
+    /// [settled](Self::settle) next.
     ///
     /// # Errors
     /// The ACK can't be true: in words for CLOSE.
@@ -504,7 +505,7 @@ impl Core {
         &mut self,
         now: Time,
         index: usize,
-        ack: &AckFrame<'_>,
+        ack: (&AckFrame<'_>, bool),
     ) -> Result<Option<Acked>, String> {
         self.paths.on_ack(now, index, ack)
     }

@@ -411,10 +411,11 @@ impl PathSet {
         &mut self,
         now: Time,
         index: usize,
-        ack: &AckFrame<'_>,
+        (ack, elsewhere): (&AckFrame<'_>, bool),
     ) -> Result<Option<Acked>, String> {
         let path = &mut self.slab[index];
         let controller = self.controllers.of_mut(path.transport());
+        let ack = (ack, elsewhere);
         let resized = path.on_ack(now, ack, &mut self.ranges, controller, &mut self.outcome)?;
         Ok(resized.map(|resized| Acked {
             resized,

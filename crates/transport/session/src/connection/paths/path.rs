@@ -345,15 +345,16 @@ impl Path {
         self.relay = Some(relay);
     }
 
-    /// An ACK of the path. Whether the path's packets have another size by it; the rest is in
-    /// `outcome`. `None` if it says nothing of the path. `ranges` is room to work in.
+    /// An ACK of the path, which came on this path or `elsewhere`. Whether the path's packets have
+    /// another size by it; the rest is in `outcome`. `None` if it says nothing of the path. `ranges`
+    /// is room to work in.
     ///
     /// # Errors
     /// The ACK can't be true: in words for CLOSE.
     pub(super) fn on_ack(
         &mut self,
         now: Time,
-        ack: &AckFrame<'_>,
+        (ack, elsewhere): (&AckFrame<'_>, bool),
         ranges: &mut Ranges,
         controller: &mut dyn Controller,
         outcome: &mut Outcome<Payload>,
@@ -372,6 +373,7 @@ impl Path {
             delay: Duration::from_micros(ack.info.delay_us),
             ce_count: ack.info.ecn.map(|e| e.ce),
             receive_time: Some(Time::from_micros(ack.info.receive_time_us)),
+            elsewhere,
         };
         let result = self.sender.on_ack(now, info, controller, outcome);
         result.map_err(|error| error.to_string())?;

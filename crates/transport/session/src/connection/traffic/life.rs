@@ -89,13 +89,19 @@ impl Traffic {
         Some(self.core.accept_path(now, new))
     }
 
-    pub(crate) fn on_ack(&mut self, now: Time, ack: &AckFrame<'_>) -> Result<(), Violation> {
+    /// An ACK, which came on the path at `on`.
+    pub(crate) fn on_ack(
+        &mut self,
+        now: Time,
+        on: usize,
+        ack: &AckFrame<'_>,
+    ) -> Result<(), Violation> {
         // An ACK for a path that is over by now is normal.
         let Some(index) = self.core.paths().index_of(ack.path()) else {
             return Ok(());
         };
         let before = self.relayed.window_before(index, self.core.paths());
-        let acked = self.core.on_ack(now, index, ack);
+        let acked = self.core.on_ack(now, index, (ack, on != index));
         let Some(acked) = acked.map_err(Violation)? else {
             return Ok(());
         };

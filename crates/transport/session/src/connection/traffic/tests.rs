@@ -112,7 +112,8 @@ impl Traffic {
         let Some(Ok(Frame::Ack(ack))) = Frames::new(&frame).next() else {
             panic!("no ACK");
         };
-        self.on_ack(now, &ack).expect("true");
+        let on = self.core.paths().index_of(PathId(path)).expect("it is open");
+        self.on_ack(now, on, &ack).expect("true");
     }
 }
 

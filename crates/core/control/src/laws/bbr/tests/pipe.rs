@@ -147,6 +147,7 @@ impl Pipe {
             delay: Duration::ZERO,
             ce_count: None,
             receive_time: None,
+            elsewhere: false,
         };
         let taken = self
             .sender
