@@ -224,7 +224,7 @@ fn a_control_frame_is_kept_and_charged_once_however_often_it_leaves() {
     let Some(Ok(Frame::Ack(ack))) = Frames::new(&buf).next() else {
         panic!("an ACK");
     };
-    core.on_ack(T0, first, &ack).expect("it was sent");
+    core.on_ack(T0, first, (&ack, false)).expect("it was sent");
     core.settle(T0, first, |_| {});
     core.paths.refresh(T0, first);
     assert_eq!(charged(&core), 0, "acknowledged");

@@ -346,8 +346,8 @@ impl Path {
     }
 
     /// An ACK of the path, which came on this path or `elsewhere`. Whether the path's packets have
-    /// another size by it; the rest is in `outcome`. `None` if it says nothing of the path. `ranges`
-    /// is room to work in.
+    /// another size by it; the rest is in `outcome`. `None` if it says nothing of the path.
+    /// `ranges` is room to work in.
     ///
     /// # Errors
     /// The ACK can't be true: in words for CLOSE.

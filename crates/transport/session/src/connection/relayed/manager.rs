@@ -258,7 +258,7 @@ mod tests {
         let Some(Ok(Frame::Ack(ack))) = Frames::new(&frame).next() else {
             panic!("no ACK");
         };
-        paths.on_ack(T0 + RTT, index, &ack).expect("true");
+        paths.on_ack(T0 + RTT, index, (&ack, false)).expect("true");
         paths.settle(T0 + RTT, index, |_| {});
     }
 

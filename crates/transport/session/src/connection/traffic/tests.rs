@@ -112,7 +112,11 @@ impl Traffic {
         let Some(Ok(Frame::Ack(ack))) = Frames::new(&frame).next() else {
             panic!("no ACK");
         };
-        let on = self.core.paths().index_of(PathId(path)).expect("it is open");
+        let on = self
+            .core
+            .paths()
+            .index_of(PathId(path))
+            .expect("it is open");
         self.on_ack(now, on, &ack).expect("true");
     }
 }
