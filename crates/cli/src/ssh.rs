@@ -2,6 +2,7 @@
 //!
 //! Only the ticket and messages pass through ssh; the files go over manyway's own connection.
 
+use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use manyway::Ticket;
 use manyway_units::printable;
-use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStderr, Command};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -26,6 +27,8 @@ const EXIT_WAIT: Duration = Duration::from_secs(5);
 const LOOKUP: Duration = Duration::from_secs(3);
 /// Most characters shown of a line from the other host.
 const MAX_LINE: usize = 4096;
+/// Most bytes kept of such a line: more than any ticket has.
+const MAX_KEPT: usize = 64 << 10;
 
 /// What to start, and where.
 #[derive(Debug)]
@@ -66,7 +69,7 @@ pub(crate) async fn start(
             )
         })?;
     let stderr = child.stderr.take().context("ssh has no standard error")?;
-    let mut lines = BufReader::new(stderr).lines();
+    let mut lines = Lines(BufReader::new(stderr));
 
     let (said, addresses) = tokio::join!(
         listen_for_ticket(screen, host, &mut lines),
@@ -132,7 +135,7 @@ async fn listen_for_ticket(
     host: &str,
     lines: &mut Lines<BufReader<ChildStderr>>,
 ) -> Option<Ticket> {
-    while let Ok(Some(line)) = lines.next_line().await {
+    while let Ok(Some(line)) = lines.next().await {
         match ticket::find(&line) {
             Some(ticket) => return Some(ticket),
             None => screen.error(&said(host, &line)),
@@ -142,8 +145,35 @@ async fn listen_for_ticket(
 }
 
 async fn pass_on(screen: Screen, host: String, mut lines: Lines<BufReader<ChildStderr>>) {
-    while let Ok(Some(line)) = lines.next_line().await {
+    while let Ok(Some(line)) = lines.next().await {
         screen.error(&said(&host, &line));
+    }
+}
+
+/// Lines in any encoding and of any length: an sshd's banner is its owner's affair.
+struct Lines<R>(R);
+
+impl<R: AsyncBufRead + Unpin> Lines<R> {
+    /// The next one, without what is too long of it; `None` at the end.
+    async fn next(&mut self) -> io::Result<Option<String>> {
+        let mut line = Vec::new();
+        loop {
+            let bytes = self.0.fill_buf().await?;
+            if bytes.is_empty() && line.is_empty() {
+                return Ok(None);
+            }
+            let end = bytes.iter().position(|&byte| byte == b'\n');
+            let part = &bytes[..end.unwrap_or(bytes.len())];
+            let room = MAX_KEPT - line.len();
+            line.extend_from_slice(&part[..part.len().min(room)]);
+            let ends = end.is_some() || bytes.is_empty();
+            let used = part.len() + usize::from(end.is_some());
+            self.0.consume(used);
+            if ends {
+                let line = String::from_utf8_lossy(&line);
+                return Ok(Some(line.trim_end_matches('\r').to_owned()));
+            }
+        }
     }
 }
 
@@ -257,6 +287,20 @@ mod tests {
                 )
             );
         }
+    }
+
+    #[tokio::test]
+    async fn lines_need_no_encoding_and_no_end() {
+        let mut said = b"Gr\xfc\xdfe\r\n\n".to_vec();
+        said.extend_from_slice(&[b'x'; 3 * MAX_KEPT]);
+        said.extend_from_slice(b" mw1\nlast");
+        let mut lines = Lines(BufReader::new(&said[..]));
+        let mut next = async || lines.next().await.unwrap();
+        assert_eq!(next().await.unwrap(), "Gr\u{fffd}\u{fffd}e");
+        assert_eq!(next().await.unwrap(), "");
+        assert_eq!(next().await.unwrap(), "x".repeat(MAX_KEPT));
+        assert_eq!(next().await.unwrap(), "last");
+        assert_eq!(next().await, None);
     }
 
     #[test]

@@ -301,7 +301,9 @@ fn the_far_side_is_started_over_ssh() {
         ])
     };
     let dir = "it's; $(touch x) `touch x` \"in\"";
-    send(&format!("ann@server:{dir}"), program).ok();
+    let sent = send(&format!("ann@server:{dir}"), program).ok();
+    let banner = "ann@server: Gr\u{fffd}\u{fffd}e";
+    assert!(sent.stderr.contains(banner), "{sent:?}");
     place.same("film.mkv", &format!("{dir}/film.mkv"));
     assert!(!place.path("x").exists());
     assert_eq!(place.wait_for("host").trim(), "ann@server");
@@ -407,10 +409,12 @@ delete raw
 }
 
 /// Does what ssh does with its arguments: the first is the host, a shell gets the rest. A space in
-/// its name shows that `--ssh` minds quotes.
+/// its name shows that `--ssh` minds quotes, and its banner in Latin-1 that encodings don't matter.
 fn fake_ssh(place: &Place) -> String {
     let path = place.path("fake ssh.sh");
-    script(&path, "echo \"$1\" > host\nshift\nexec sh -c \"$*\"");
+    let banner = r"printf 'Gr\374\337e\n' >&2";
+    let text = format!("{banner}\necho \"$1\" > host\nshift\nexec sh -c \"$*\"");
+    script(&path, &text);
     format!("'{}'", path.display())
 }
 
