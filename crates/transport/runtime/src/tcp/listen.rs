@@ -148,9 +148,9 @@ async fn accept(shared: Weak<Shared>, listener: TcpListener, name: String) {
 }
 
 impl State {
-    /// Whether another connection of this host may be taken. Where there are too many in all, the
-    /// oldest one goes: who means it has been heard by then.
-    fn make_room(&mut self, host: IpAddr) -> bool {
+    /// Whether another connection of this host, which may be a relay, may be taken. Where there are
+    /// too many in all, the oldest one goes: who means it has been heard by then.
+    pub(super) fn make_room(&mut self, host: IpAddr) -> bool {
         let Self {
             carriers, session, ..
         } = self;

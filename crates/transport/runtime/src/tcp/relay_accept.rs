@@ -56,6 +56,13 @@ async fn accept(shared: Weak<Shared>, relay: RelayAddress, mut listener: TcpRela
             tracing::warn!(%error, "can't listen at this relay over TCP; trying again");
         }
         let Some(stream) = stream else { continue };
+        // All calls that a relay passes on count as its own.
+        let remote = stream.peer_addr();
+        if remote.is_ok_and(|remote| !shared.act(|state| state.make_room(remote.ip()))) {
+            let relay = relay.address;
+            tracing::debug!(%relay, "too many calls through this relay carry no path");
+            continue;
+        }
         let new = NewCarrier {
             stream,
             name: relay.address.to_string(),

@@ -51,9 +51,19 @@ pub(crate) fn start(keys: &Path, listen: &str) -> Running {
 
 /// Access until then, in Unix seconds.
 pub(crate) fn access(keys: &Path, relay: RelayAddress, until: u32) -> RelayAccess {
+    access_of([1; 8], keys, relay, until)
+}
+
+/// The same on another account.
+pub(crate) fn access_of(
+    account: [u8; 8],
+    keys: &Path,
+    relay: RelayAddress,
+    until: u32,
+) -> RelayAccess {
     let seed = [5; 32];
     let own = open_keys(&keys.join("relay.key")).unwrap();
-    let voucher = own.vouch([1; 8], RateClass::MAX, until, public_key(&seed));
+    let voucher = own.vouch(account, RateClass::MAX, until, public_key(&seed));
     let access = Access { voucher, seed };
     RelayAccess { relay, access }
 }

@@ -2,16 +2,18 @@
 
 use std::time::{Duration, SystemTime};
 
+use manyway_runtime::tcp_relay::connect_through;
 use manyway_runtime::{
     CarrierKind, Carriers, Config, Connection, Endpoint, EndpointOptions, PathState, TcpOptions,
     Ticket,
 };
-use manyway_session::RelayAccess;
+use manyway_session::{RelayAccess, listen_key, listener_name};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 use crate::common::{config, read_all, write_all};
-use crate::relay::{Running, access, start};
+use crate::relay::{Running, access, access_of, start};
 use crate::throttle::throttle;
 
 /// Longer than anything here takes on a machine that has other things to do.
@@ -132,6 +134,37 @@ async fn a_relay_is_called_again_with_renewed_access() {
     let relay = start(keys.path(), &address.to_string());
     until(|| active(&connected) == 1).await;
     assert!(connected.stats().paths.iter().all(|path| path.relay));
+    relay.stop().await;
+}
+
+/// Whoever has a ticket could keep any number of calls open without a word.
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_through_one_relay_cant_take_all_the_room() {
+    let keys = tempfile::tempdir().unwrap();
+    let relay = start(keys.path(), "127.0.0.1:0");
+    let (_listener, ticket) = hidden(&[&relay], config()).await;
+    let name = listener_name(&listen_key(&ticket.secret, &relay.access.relay.id));
+    let accounts = [[1; 8], [2; 8]];
+    // A relay has its own bound for each account.
+    let accesses = accounts.map(|own| access_of(own, keys.path(), relay.access.relay, u32::MAX));
+    let calling = async {
+        let mut calls = Vec::new();
+        while calls.len() < 70 {
+            let stream = TcpStream::connect(relay.access.relay.address);
+            let stream = stream.await.unwrap();
+            // The listener may not be there yet; then, a relay takes 20 in a second.
+            match connect_through(stream, &accesses[calls.len() / 40], name).await {
+                Ok(call) => calls.push(call),
+                Err(_) => sleep(Duration::from_millis(20)).await,
+            }
+        }
+        calls
+    };
+    let mut calls = timeout(LONG, calling).await.expect("in time");
+    // Beyond 64 they are ended at once; the others have their ten seconds.
+    let last = calls.last_mut().unwrap();
+    let ended = timeout(Duration::from_secs(5), last.read(&mut [0])).await;
+    assert!(matches!(ended, Ok(Ok(0) | Err(_))), "{ended:?}");
     relay.stop().await;
 }
 
