@@ -59,7 +59,7 @@ impl End {
                 set("TRANSFER_DIRECTION", summary.direction.to_owned());
                 set("TRANSFER_BYTES", summary.bytes.to_string());
                 set("TRANSFER_SECONDS", summary.seconds.to_string());
-                set("TRANSFER_FILES", summary.files.len().to_string());
+                set("TRANSFER_FILES", summary.new_files.to_string());
                 if let [file] = summary.files.as_slice() {
                     let name = file.saved_as.as_ref().unwrap_or(&file.name);
                     set("TRANSFER_FILE", name.clone());

@@ -33,8 +33,11 @@ pub(crate) struct Summary {
     /// `content` in `seconds`.
     pub(crate) goodput_bps: f64,
     /// Every file that wasn't there with its BLAKE3 hash; `saved_as` where the receiver chose
-    /// another name.
+    /// another name. Of very many, the first.
     pub(crate) files: Vec<FileSummary>,
+    /// How many there are in all.
+    #[serde(skip)]
+    pub(crate) new_files: u64,
     /// Files, and bytes, that the receiver had already.
     pub(crate) kept: Kept,
     pub(crate) directories: u64,
@@ -215,6 +218,7 @@ impl Summary {
                 content,
                 goodput_bps: rate(s.seconds),
                 files: s.files,
+                new_files: s.file_count - s.kept.files.min(s.file_count),
                 kept: s.kept,
                 directories: s.directories,
                 dry_run: s.dry_run,
@@ -235,6 +239,7 @@ impl Summary {
                 content,
                 goodput_bps: rate(r.seconds),
                 files: r.files,
+                new_files: r.file_count - r.kept.files.min(r.file_count),
                 kept: r.kept,
                 directories: r.directories,
                 dry_run: r.dry_run,
@@ -289,7 +294,7 @@ impl Summary {
         match self.direction {
             "sent" => format!(
                 "Dry run: would send {}, {bytes}, make {} and {}, and delete {}; {} up to date",
-                counted(planned(PlannedKind::File), "file", "files"),
+                counted(self.new_files, "file", "files"),
                 counted(planned(PlannedKind::Directory), "directory", "directories"),
                 counted(links, "link", "links"),
                 counted(self.deleted.count, "name", "names"),
@@ -345,7 +350,7 @@ impl Summary {
             if sent { "Sent" } else { "Received" },
             match self.files.as_slice() {
                 [file] => printable(&file.name, MAX_NAME),
-                files => format!("{} files", files.len()),
+                _ => format!("{} files", self.new_files),
             },
             size(self.content),
             format_duration(Duration::from_secs_f64(self.seconds)),
@@ -472,6 +477,7 @@ pub(crate) mod tests {
             seconds: 1.5,
             goodput_bps: 16e6,
             files: vec![file("film.mkv", 3_000_000)],
+            new_files: 1,
             kept: Kept::default(),
             directories: 0,
             symlinks: 2,
@@ -507,6 +513,7 @@ pub(crate) mod tests {
         insta::assert_snapshot!("sent", summary("sent").text());
         let mut received = summary("received");
         received.files.push(file("b/empty", 0));
+        received.new_files = 2;
         insta::assert_snapshot!("received", received.text());
     }
 
@@ -556,7 +563,7 @@ pub(crate) mod tests {
     #[test]
     fn nothing_has_no_rate() {
         let mut sent = summary("sent");
-        (sent.content, sent.goodput_bps) = (0, 0.0);
+        (sent.content, sent.goodput_bps, sent.new_files) = (0, 0.0, 0);
         sent.files.clear();
         let text = sent.text();
         assert_eq!(text.lines().next(), Some("Sent 0 files, 0 B in 1.5 s"));
@@ -565,7 +572,7 @@ pub(crate) mod tests {
     #[test]
     fn a_dry_run_lists_what_would_be() {
         let mut sent = summary("sent");
-        sent.dry_run = true;
+        (sent.dry_run, sent.new_files) = (true, 2);
         assert_eq!(sent.list(), [""; 0]);
         let planned = |name: &str, kind, bytes| Planned {
             name: name.to_owned(),

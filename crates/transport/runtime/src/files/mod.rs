@@ -5,7 +5,8 @@
 //! Who sends is independent of who connected. Disk work runs on blocking threads that exchange
 //! buffers of 256 KiB with the async side through short queues, so that disks, hashing and network
 //! overlap and memory stays at a few MiB whatever is transferred. (Summaries hold about 100 bytes
-//! and the name of each file, up to [`FileSummary::MOST`] files.)
+//! and the name of each file, up to [`FileSummary::MOST`] files and
+//! [`FileSummary::MOST_BYTES`] of names.)
 //!
 //! **What the receiver guarantees.** Nothing is created outside its directory: names are
 //! [`SafeName`](manyway_transfer::SafeName)s, and every directory below it is opened without

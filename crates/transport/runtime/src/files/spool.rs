@@ -17,7 +17,6 @@ const IN_MEMORY: usize = 2 << 20;
 #[derive(Debug)]
 pub(super) struct Spool {
     file: SpooledTempFile,
-    len: u64,
 }
 
 impl Spool {
@@ -28,18 +27,14 @@ impl Spool {
             Some(dir) => tempfile::spooled_tempfile_in(IN_MEMORY, dir),
             None => tempfile::spooled_tempfile(IN_MEMORY),
         };
-        Self { file, len: 0 }
+        Self { file }
     }
 
-    pub(super) fn append(&mut self, entries: &Message) -> io::Result<()> {
+    /// Adds entries, and says how many bytes that took.
+    pub(super) fn append(&mut self, entries: &Message) -> io::Result<u64> {
         let bytes = entries.to_bytes();
-        self.len += bytes.len() as u64;
-        self.file.write_all(&bytes)
-    }
-
-    /// Bytes so far.
-    pub(super) fn len(&self) -> u64 {
-        self.len
+        self.file.write_all(&bytes)?;
+        Ok(bytes.len() as u64)
     }
 
     /// The manifest, to be read.

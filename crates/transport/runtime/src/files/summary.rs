@@ -8,11 +8,11 @@ use std::fmt;
 #[derive(Clone, Debug, Serialize)]
 pub struct SendSummary {
     /// The files, in the order they were sent, without those that were there already; of more than
-    /// [`FileSummary::MOST`], the first.
+    /// [`FileSummary::MOST`], or [`FileSummary::MOST_BYTES`] of names, the first.
     pub files: Vec<FileSummary>,
     /// Nothing was sent: this says what would be.
     pub dry_run: bool,
-    /// What a dry run would send; of more than [`FileSummary::MOST`], the first.
+    /// What a dry run would send; as many as `files` may have, the first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub planned: Vec<Planned>,
     /// What the receiver has deleted, or would.
@@ -41,7 +41,7 @@ pub struct SendSummary {
 #[derive(Clone, Debug, Serialize)]
 pub struct ReceiveSummary {
     /// The files, in the order they came, without those that were there already; of more than
-    /// [`FileSummary::MOST`], the first.
+    /// [`FileSummary::MOST`], or [`FileSummary::MOST_BYTES`] of names, the first.
     pub files: Vec<FileSummary>,
     /// What was deleted, or would be, as the sender doesn't have it.
     pub deleted: Deleted,
@@ -99,7 +99,8 @@ pub struct FileSummary {
     /// Its name, as it is (a terminal needs it [`printable`](manyway_units::printable)): relative
     /// to what was sent; at the receiver, below the receiving directory.
     pub name: String,
-    /// The receiver's name for it, if that is another (sender only).
+    /// The receiver's name for it, if that is another (sender only); of more than
+    /// [`FileSummary::MOST_BYTES`] of such names, the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub saved_as: Option<String>,
     /// Its length.
@@ -111,6 +112,8 @@ pub struct FileSummary {
 impl FileSummary {
     /// Most files a summary lists: it is held in memory, and what fills it comes from elsewhere.
     pub const MOST: usize = 1 << 20;
+    /// Most bytes of their names.
+    pub const MOST_BYTES: usize = 32 << 20;
 
     pub(super) fn new(name: &SafeName, bytes: u64, blake3: Digest) -> Self {
         Self {
@@ -119,6 +122,22 @@ impl FileSummary {
             bytes,
             blake3,
         }
+    }
+}
+
+/// What a summary lists: how many names of files so far, and their bytes.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    names: usize,
+    bytes: usize,
+}
+
+impl Listed {
+    /// Counts one more. `false`: it isn't listed, nor is what comes after it.
+    pub(super) fn takes(&mut self, name: &SafeName) -> bool {
+        self.names = self.names.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(name.as_str().len());
+        self.names <= FileSummary::MOST && self.bytes <= FileSummary::MOST_BYTES
     }
 }
 
@@ -237,5 +256,20 @@ mod tests {
         assert_eq!(deleted.count, 10_000);
         let bytes = deleted.names.len() * (long.as_str().len() + 32);
         assert!((Deleted::MOST_BYTES - 5000..=Deleted::MOST_BYTES).contains(&bytes));
+    }
+
+    #[test]
+    fn the_names_of_files_are_bounded_by_number_and_bytes() {
+        let count = |name: &SafeName| {
+            let mut listed = Listed::default();
+            let count = (0..FileSummary::MOST + 10).take_while(|_| listed.takes(name));
+            let count = count.count();
+            // Nor is a shorter one that comes later.
+            assert!(!listed.takes(&SafeName::parse("a").unwrap()));
+            count
+        };
+        let long = SafeName::parse(&["n"; 16].map(|n| n.repeat(255)).join("/")).unwrap();
+        assert_eq!(count(&long), FileSummary::MOST_BYTES / long.as_str().len());
+        assert_eq!(count(&SafeName::parse("short").unwrap()), FileSummary::MOST);
     }
 }

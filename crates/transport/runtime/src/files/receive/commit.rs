@@ -5,7 +5,7 @@
 //! commits once for many files.
 
 use super::super::progress::Progress;
-use super::super::summary::{FileSummary, Skipped};
+use super::super::summary::{FileSummary, Listed, Skipped};
 use super::arrived::Arrived;
 use super::delete::Told;
 use super::disk::Id;
@@ -92,6 +92,7 @@ pub(super) struct Committer<'a> {
     pub(super) out: mpsc::Sender<Outgoing>,
     pub(super) progress: Arc<Progress>,
     pub(super) files: Vec<FileSummary>,
+    pub(super) listed: Listed,
     /// Files placed.
     pub(super) placed: u64,
 }
@@ -294,7 +295,7 @@ impl Committer<'_> {
 
     fn note(&mut self, name: &SafeName, size: u64, digest: Digest) {
         self.placed += 1;
-        if self.files.len() < FileSummary::MOST {
+        if self.listed.takes(name) {
             self.files.push(FileSummary::new(name, size, digest));
         }
     }

@@ -3,8 +3,8 @@
 use super::super::attributes::not_agreed;
 use super::super::progress::{Phase, Progress};
 use super::super::spool::{Spool, Stored};
-use super::super::summary::{Deleted, FileSummary, Kept, ReceiveSummary, Skipped};
-use super::allowance::Reservation;
+use super::super::summary::{Deleted, FileSummary, Kept, Listed, ReceiveSummary, Skipped};
+use super::allowance::{Allowance, List, Reservation};
 use super::arrived::Arrived;
 use super::basis::{self, Basis};
 use super::claim::Claims;
@@ -82,9 +82,14 @@ impl Consumer {
     /// Everything, from the manifest to the sender's farewell.
     pub(super) fn run(mut self) -> Result<ReceiveSummary, End> {
         let root = self.open_dir()?;
-        let offer = self.take_manifest(&root)?;
-        if !offer.scope.dry_run {
-            sweep::begin(root.as_fd(), self.options.disk(), self.options.keep_parts);
+        let mut offer = self.take_manifest(&root)?;
+        // The list stays on the disk until the end.
+        let _list = offer.list.take();
+        if !offer.scope.dry_run
+            && let Some(sweeping) = self.transfer.sweeps()
+        {
+            let (disk, keep) = (self.options.disk(), self.options.keep_parts);
+            sweep::begin(root.as_fd(), disk, keep, sweeping);
         }
         let totals = offer.totals;
         self.progress.leave_out(offer.there);
@@ -209,6 +214,8 @@ impl Consumer {
         let mut preview = Preview::new(root.clone(), &self.options);
         let mut dots = Dots::default();
         let allowance = self.options.allowance.clone();
+        let mut list = allowance.as_ref().map(Allowance::list);
+        let mut space = self.options.check_space.then(|| Space::new(root.clone()));
         let mut scope = None;
         loop {
             let message = self.inbox.message()?;
@@ -229,16 +236,18 @@ impl Consumer {
                         preview.look(entry, &|| self.inbox.is_closed())?;
                         dots.look(&entry.name);
                     }
-                    if let Some(allowance) = &allowance {
-                        allowance.check(preview.missing(), spool.len())?;
+                    let len = spool.append(&message).map_err(spool_failure)?;
+                    if let Some(list) = &mut list {
+                        list.grew(len, preview.missing())?;
                     }
-                    spool.append(&message).map_err(spool_failure)?;
+                    if let Some(space) = &mut space {
+                        space.wrote(len)?;
+                    }
                     self.progress.set_totals(manifest.totals());
                 }
                 Message::Offered(claimed) => {
                     let totals = manifest.finish(*claimed)?;
                     preview.verdict()?;
-                    let space = self.options.check_space.then(|| Space::new(root.clone()));
                     if let Some(space) = &space {
                         space.admit(preview.missing() - preview.holes())?;
                     }
@@ -246,8 +255,7 @@ impl Consumer {
                         return Err(too_many_holes(preview.holes()).into());
                     }
                     dots.verdict(&self.options.dotfiles)?;
-                    let reservation =
-                        allowance.map(|all| all.reserve(preview.missing(), spool.len()));
+                    let reservation = allowance.map(|all| all.reserve(preview.missing()));
                     return Ok(Offer {
                         scope: scope.unwrap_or_default(),
                         totals,
@@ -256,6 +264,7 @@ impl Consumer {
                         wants: preview.wants(),
                         manifest: spool.stored(),
                         space,
+                        list,
                         reservation: reservation.transpose()?,
                     });
                 }
@@ -288,6 +297,7 @@ impl Consumer {
             out: self.out.clone(),
             progress: self.progress.clone(),
             files: Vec::new(),
+            listed: Listed::default(),
             placed: 0,
         };
         let (jobs, queue) = sync_channel(BATCH);
@@ -402,6 +412,7 @@ struct Offer {
     /// What is there and becomes another kind.
     replaced: HashSet<Id>,
     space: Option<Space>,
+    list: Option<List>,
     reservation: Option<Reservation>,
 }
 

@@ -15,7 +15,7 @@ use super::inbox::{Frame, Inbox};
 use super::link::Link;
 use super::metadata::Metadata;
 use super::options::ReceiveOptions;
-use super::part::{Complete, MOST_NUMBERS, Part, is_marked, mark};
+use super::part::{Complete, MOST_NUMBERS, Part, is_marked, mark, unmark};
 use super::space::Space;
 use super::transfers::Transfer;
 use super::tree::{Dir, Level, Made, Tree};
@@ -119,29 +119,36 @@ impl Intake<'_> {
         let failure = |error| write_failure("creating the directory", &entry.name, error);
         let mut name = entry.name.file_name().to_owned();
         for n in 1..=MOST_NUMBERS {
-            match parent.make(&name) {
-                Ok(()) => {
-                    self.takes_block()?;
-                    // With another name, no other transfer finds it.
-                    let marked =
-                        policy != Policy::Rename && mark(&parent, &name).map_err(failure)?;
-                    let marked = marked.then(|| parent.clone());
-                    let dir = parent.open(&name).map_err(failure)?;
-                    self.entered.add(&parent, dir.id().map_err(failure)?);
-                    self.claim(&dir)?;
-                    let dir = Some(dir);
-                    let made = Some(Made {
-                        entry,
-                        marked,
-                        existed: false,
-                    });
-                    self.tree.enter(Level { dir, made });
-                    return send(&self.jobs, Job::Named(parent));
-                }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(failure(error).into()),
-            }
             let found = parent.look(&name).map_err(failure)?;
+            if found.existing == Existing::Nothing {
+                // Marked first: who is killed in between leaves no directory that looks complete.
+                // With another name, no other transfer finds it.
+                let marked = policy != Policy::Rename && mark(&parent, &name).map_err(failure)?;
+                match parent.make(&name) {
+                    Ok(()) => {}
+                    // Somebody else was faster.
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                    Err(error) => {
+                        if marked {
+                            unmark(&parent, &name).ok();
+                        }
+                        return Err(failure(error).into());
+                    }
+                }
+                self.takes_block()?;
+                let marked = marked.then(|| parent.clone());
+                let dir = parent.open(&name).map_err(failure)?;
+                self.entered.add(&parent, dir.id().map_err(failure)?);
+                self.claim(&dir)?;
+                let dir = Some(dir);
+                let made = Some(Made {
+                    entry,
+                    marked,
+                    existed: false,
+                });
+                self.tree.enter(Level { dir, made });
+                return send(&self.jobs, Job::Named(parent));
+            }
             match decide(policy, &Kind::Directory, found.existing) {
                 Decision::Merge => {
                     let dir = parent.open(&name).map_err(failure)?;
@@ -179,7 +186,7 @@ impl Intake<'_> {
                     };
                     return Err(Failure::conflict(&entry.name, conflict).into());
                 }
-                // It is gone again.
+                // There is something.
                 Decision::Create => {}
             }
         }

@@ -47,8 +47,9 @@ pub struct ReceiveOptions {
     /// With [`Policy::Rename`], everything stays.
     pub delete: bool,
     /// How long incomplete files are kept, for another transfer of the same file to go on with;
-    /// default: 7 days. What is older is removed when a transfer into the directory begins. If 0,
-    /// they go as soon as a transfer ends early.
+    /// default: 7 days. What is older is removed when a transfer into the directory begins, unless
+    /// one of these `transfers` has done so in the last 10 minutes. If 0, they go as soon as a
+    /// transfer ends early.
     pub keep_parts: Duration,
     /// The transfers that know of each other: those with clones of these options. One whose sender
     /// has been silent for 5 s ends if another into the same directory needs a file that it holds.

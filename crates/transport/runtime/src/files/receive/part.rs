@@ -316,8 +316,8 @@ pub(super) struct Complete {
     pub(super) digest: Digest,
 }
 
-/// Notes that a directory was made, and isn't complete: it has no mode and time of its own yet.
-/// `false`: there is something else of the marker's name.
+/// Notes that a directory is being made, and isn't complete: it has no mode and time of its own
+/// yet. `false`: there is something else of the marker's name.
 pub(super) fn mark(dir: &Dir, name: &str) -> io::Result<bool> {
     match dir.disk().create(dir.as_fd(), &left_name(name)) {
         Ok(_) => Ok(true),

@@ -53,7 +53,7 @@ impl Space {
         self.check(bytes)
     }
 
-    /// Content was written.
+    /// Content was written, or something of the list of entries.
     pub(super) fn wrote(&mut self, bytes: u64) -> Result<(), Failure> {
         self.since_last += bytes;
         if self.since_last < INTERVAL {

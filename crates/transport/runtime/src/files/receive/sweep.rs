@@ -3,10 +3,11 @@
 use super::disk::{Disk, Lock, lock};
 use super::part::touch;
 use super::temporary::is_temporary;
+use super::transfers::Sweeping;
 use manyway_transfer::SafeName;
 use nix::dir::{Dir, Type};
-use nix::fcntl::{OFlag, openat};
-use nix::sys::stat::{Mode, SFlag, fstat};
+use nix::fcntl::{AtFlags, OFlag, openat};
+use nix::sys::stat::{Mode, SFlag, fstat, fstatat};
 use nix::unistd::geteuid;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -24,12 +25,16 @@ const DIRECTORY: OFlag = OFlag::O_DIRECTORY
     .union(OFlag::O_RDONLY);
 
 /// Looks for incomplete files in a directory and below it, in a thread of its own, and removes
-/// those that nobody writes and that nobody has touched for so long. The transfer doesn't wait.
-pub(super) fn begin(root: BorrowedFd<'_>, disk: Arc<dyn Disk>, keep: Duration) {
+/// those that nobody writes and that nobody has touched for so long; the same for links that have
+/// no name of their own yet. The transfer doesn't wait.
+pub(super) fn begin(root: BorrowedFd<'_>, disk: Arc<dyn Disk>, keep: Duration, sweeping: Sweeping) {
     let begun = Dir::openat(root, ".", DIRECTORY, Mode::empty()).map_err(Into::into);
     let begun = begun.and_then(|root| {
         let thread = std::thread::Builder::new().name("sweep".to_owned());
-        thread.spawn(move || Sweep::new(&*disk, SystemTime::now(), keep).visit(root, 0))
+        thread.spawn(move || {
+            Sweep::new(&*disk, SystemTime::now(), keep).visit(root, 0);
+            drop(sweeping);
+        })
     });
     if let Err(error) = begun {
         tracing::debug!(%error, "can't look for incomplete files of former transfers");
@@ -42,6 +47,8 @@ struct Sweep<'a> {
     future: (i64, i64),
     /// What was touched since stays.
     before: (i64, i64),
+    /// The same for links, which nobody can lock: a transfer has one for a moment only.
+    links_before: (i64, i64),
     left: usize,
 }
 
@@ -53,6 +60,7 @@ impl<'a> Sweep<'a> {
             disk,
             future: time(now + MARGIN),
             before: time(now.saturating_sub(keep)),
+            links_before: time(now.saturating_sub(keep.max(MARGIN))),
             left: MOST,
         }
     }
@@ -61,7 +69,7 @@ impl<'a> Sweep<'a> {
     fn visit(&mut self, mut dir: Dir, depth: usize) {
         let mut below = Vec::new();
         // The stream of names must not be borrowed while one of them is opened.
-        let mut parts = Vec::new();
+        let (mut parts, mut links) = (Vec::new(), Vec::new());
         for entry in dir.iter().flatten() {
             if self.left == 0 {
                 break;
@@ -73,16 +81,19 @@ impl<'a> Sweep<'a> {
             match entry.file_type() {
                 Some(Type::Directory) if name != "." && name != ".." => below.push(name.to_owned()),
                 Some(Type::File) | None if is_temporary(name) => parts.push(name.to_owned()),
+                Some(Type::Symlink) if is_temporary(name) => links.push(name.to_owned()),
                 _ => {}
             }
         }
         for name in parts {
             // Locked until it is removed: a transfer could go on with it meanwhile.
             if let Some(_dead) = self.dead(dir.as_fd(), &name) {
-                tracing::info!(file = %name, "removing an incomplete file of a former transfer");
-                if let Err(error) = self.disk.remove(dir.as_fd(), &name) {
-                    tracing::warn!(file = %name, %error, "can't remove an incomplete file");
-                }
+                self.remove(dir.as_fd(), &name);
+            }
+        }
+        for name in links {
+            if self.is_dead_link(dir.as_fd(), &name) {
+                self.remove(dir.as_fd(), &name);
             }
         }
         for name in below {
@@ -92,6 +103,22 @@ impl<'a> Sweep<'a> {
                 self.visit(dir, depth + 1);
             }
         }
+    }
+
+    fn remove(&self, dir: BorrowedFd<'_>, name: &str) {
+        tracing::info!(file = %name, "removing an incomplete file of a former transfer");
+        if let Err(error) = self.disk.remove(dir, name) {
+            tracing::warn!(file = %name, %error, "can't remove an incomplete file");
+        }
+    }
+
+    /// A symbolic link of ours that is old.
+    fn is_dead_link(&self, dir: BorrowedFd<'_>, name: &str) -> bool {
+        fstatat(dir, name, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok_and(|stat| {
+            SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == SFlag::S_IFLNK
+                && stat.st_uid == geteuid().as_raw()
+                && (stat.st_ctime, stat.st_ctime_nsec) < self.links_before
+        })
     }
 
     /// A regular file of ours that is old and that no receiver has open. One of the future was made
@@ -179,6 +206,10 @@ mod tests {
         drop(live);
         let left = sweep(at.path(), now + 2 * MINUTE);
         assert_eq!(left.len(), all - 3, "{left:?}");
+        // Nobody can tell whose a link is, unless it is really old.
+        let left = sweep(at.path(), now + 61 * MINUTE);
+        assert_eq!(left.len(), all - 4, "{left:?}");
+        assert!(linked.exists() && !at.path().join(".s.manyway-part-01234567").is_symlink());
     }
 
     /// The transfer makes files meanwhile.

@@ -8,11 +8,20 @@ use tokio::sync::Notify;
 
 /// A transfer gives way once its sender has been silent for this long: a path may fail for a while.
 const SILENCE: Duration = Duration::from_secs(5);
+/// A directory isn't swept again so soon: senders could begin any number of transfers.
+const PAUSE: Duration = Duration::from_secs(600);
 
 /// The receiver's transfers, by which one can take over from another whose sender was killed.
 /// Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub struct Transfers(Arc<Mutex<Vec<Weak<Transfer>>>>);
+pub struct Transfers(Arc<Mutex<All>>);
+
+#[derive(Debug, Default)]
+struct All {
+    transfers: Vec<Weak<Transfer>>,
+    /// The directories that are swept, or have been, and when that ended.
+    swept: Vec<(PathBuf, Option<Instant>)>,
+}
 
 /// One of them.
 #[derive(Debug)]
@@ -33,13 +42,13 @@ impl Transfers {
             waits: Mutex::new(None),
             gives_way: Notify::new(),
         });
-        let mut all = self.all();
+        let all = &mut self.all().transfers;
         all.retain(|other| other.strong_count() > 0);
         all.push(Arc::downgrade(&transfer));
         transfer
     }
 
-    fn all(&self) -> MutexGuard<'_, Vec<Weak<Transfer>>> {
+    fn all(&self) -> MutexGuard<'_, All> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -51,11 +60,26 @@ impl Transfer {
         if let Some(since) = &mut *self.since() {
             *since = Instant::now();
         }
-        for other in self.others.all().iter().filter_map(Weak::upgrade) {
+        for other in self.others.all().transfers.iter().filter_map(Weak::upgrade) {
             if other.dir == self.dir && other.silence() >= SILENCE {
                 other.gives_way.notify_one();
             }
         }
+    }
+
+    /// Asks to sweep its directory. `None`: another does so, or has done so just now.
+    pub(super) fn sweeps(&self) -> Option<Sweeping> {
+        let swept = &mut self.others.all().swept;
+        let is_recent = |ended: &Instant| ended.elapsed() < PAUSE;
+        swept.retain(|(_, ended)| ended.as_ref().is_none_or(is_recent));
+        if swept.iter().any(|(dir, _)| *dir == self.dir) {
+            return None;
+        }
+        swept.push((self.dir.clone(), None));
+        Some(Sweeping {
+            all: self.others.clone(),
+            dir: self.dir.clone(),
+        })
     }
 
     /// It waits for its sender from now on.
@@ -82,9 +106,44 @@ impl Transfer {
     }
 }
 
+/// The directory is being swept, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Sweeping {
+    all: Transfers,
+    dir: PathBuf,
+}
+
+impl Drop for Sweeping {
+    fn drop(&mut self) {
+        let swept = &mut self.all.all().swept;
+        if let Some((_, ended)) = swept.iter_mut().find(|(dir, _)| *dir == self.dir) {
+            *ended = Some(Instant::now());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_directory_is_swept_once_at_a_time_and_not_again_at_once() {
+        let transfers = Transfers::default();
+        let begin = |dir| transfers.begin(Path::new(dir));
+        let (first, second, elsewhere) = (begin("a"), begin("a"), begin("b"));
+        let sweeping = first.sweeps();
+        assert!(sweeping.is_some() && second.sweeps().is_none());
+        assert!(elsewhere.sweeps().is_some());
+        drop(sweeping);
+        assert!(first.sweeps().is_none() && second.sweeps().is_none());
+        // A host that was just started has no times long ago.
+        let long_ago = Instant::now().checked_sub(2 * PAUSE);
+        if let Some(long_ago) = long_ago {
+            transfers.all().swept[0].1 = Some(long_ago);
+            assert!(second.sweeps().is_some() && first.sweeps().is_none());
+            assert_eq!(transfers.all().swept.len(), 2);
+        }
+    }
 
     #[test]
     fn who_has_waited_for_another_gives_way_in_its_turn() {

@@ -15,7 +15,7 @@ pub use sources::Sources;
 use super::buffers::{Buffer, Pool, QUEUE};
 use super::error::TransferError;
 use super::progress::{Phase, Progress};
-use super::summary::{Deleted, SendSummary, Skipped};
+use super::summary::{Deleted, Listed, SendSummary, Skipped};
 use super::talk::{LINGER, Talk, conclude, join, lost, read_message, write_message};
 use manyway_transfer::message::BASIS_WINDOW;
 use manyway_transfer::{
@@ -164,8 +164,22 @@ struct Heard {
     took: Duration,
     totals: Totals,
     altered: u64,
-    renamed: BTreeMap<u64, SafeName>,
+    renames: Renames,
     deleted: Deleted,
+}
+
+/// The receiver's names for files, by their numbers.
+#[derive(Default)]
+struct Renames {
+    names: BTreeMap<u64, SafeName>,
+    listed: Listed,
+}
+
+impl Renames {
+    /// Keeps it, if a summary can list it. `false`: the file has another name already.
+    fn add(&mut self, file: u64, name: SafeName) -> bool {
+        !self.listed.takes(&name) || self.names.insert(file, name).is_none()
+    }
 }
 
 /// Listens to the receiver until it is done.
@@ -179,7 +193,7 @@ async fn listen<R: AsyncRead + Unpin>(
     let mut go = Some((go, Wants::default()));
     let mut started = Instant::now();
     let mut saved = 0;
-    let mut renamed = BTreeMap::new();
+    let mut renames = Renames::default();
     let mut deleted = Deleted::default();
     loop {
         let message = read_message(reader)
@@ -200,7 +214,7 @@ async fn listen<R: AsyncRead + Unpin>(
             (Message::Deleted(names), _) => names.iter().for_each(|name| deleted.add(name)),
             (Message::Basis(hashes), None) => note_basis(hashes, &basis)?,
             (Message::Saved(report), None) => {
-                saved = note(report, saved, progress, &mut renamed)?;
+                saved = note(report, saved, progress, &mut renames)?;
             }
             // In a dry run it is there in place of Accept; else all content must have gone out.
             (Message::Done { totals, altered }, waiting)
@@ -212,7 +226,7 @@ async fn listen<R: AsyncRead + Unpin>(
                     took: started.elapsed(),
                     totals,
                     altered,
-                    renamed,
+                    renames,
                     deleted,
                 });
             }
@@ -250,14 +264,14 @@ fn note(
     report: Saved,
     before: u64,
     progress: &Progress,
-    renamed: &mut BTreeMap<u64, SafeName>,
+    renames: &mut Renames,
 ) -> Result<u64, ProtocolError> {
     let new = before..report.files;
     if new.is_empty() || report.files > progress.files_total() {
         return Err(ProtocolError::Counts(FrameKind::Saved));
     }
     for item in report.renamed {
-        if !new.contains(&item.file) || renamed.insert(item.file, item.name).is_some() {
+        if !new.contains(&item.file) || !renames.add(item.file, item.name) {
             return Err(ProtocolError::Counts(FrameKind::Saved));
         }
     }
@@ -292,7 +306,7 @@ fn summarise(
     if heard.totals != totals {
         return Err(ProtocolError::Counts(FrameKind::Done).into());
     }
-    for (file, name) in heard.renamed {
+    for (file, name) in heard.renames.names {
         if let Some(file) = usize::try_from(file)
             .ok()
             .and_then(|file| files.get_mut(file))
@@ -318,4 +332,21 @@ fn summarise(
         bytes: totals.bytes - missing.bytes,
         seconds: heard.took.as_secs_f64(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::summary::FileSummary;
+    use super::*;
+
+    /// A receiver can call everything by another name.
+    #[test]
+    fn what_the_receiver_calls_files_is_bounded() {
+        let long = SafeName::parse(&["n"; 16].map(|n| n.repeat(255)).join("/")).unwrap();
+        let most = FileSummary::MOST_BYTES / long.as_str().len();
+        let mut renames = Renames::default();
+        assert!((0..10_000).all(|file| renames.add(file, long.clone())));
+        assert_eq!(renames.names.len(), most);
+        assert!(renames.names.keys().copied().eq(0..most as u64));
+    }
 }

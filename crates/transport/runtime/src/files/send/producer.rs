@@ -5,12 +5,12 @@ use super::super::attributes::not_agreed;
 use super::super::buffers::{Buffer, Pool};
 use super::super::progress::Progress;
 use super::super::spool::{Spool, Stored};
-use super::super::summary::{FileSummary, Kept, Planned, Skipped};
+use super::super::summary::{FileSummary, Kept, Listed, Planned, Skipped};
 use super::details::Details;
 use super::difference::Difference;
 use super::outbox::Outbox;
 use super::reading::Reading;
-use super::sources::Sources;
+use super::sources::{Opened, Sources};
 use super::stop::Stop;
 use manyway_transfer::failure::Side;
 use manyway_transfer::message::{Batch, MAX_HOLE};
@@ -45,6 +45,7 @@ pub(super) struct Accepted {
 pub(super) struct Producer {
     sources: Sources,
     agreed: Agreement,
+    opened: Opened,
     out: Outbox,
     progress: Arc<Progress>,
 }
@@ -59,6 +60,7 @@ impl Producer {
         Self {
             sources,
             agreed,
+            opened: Opened::default(),
             out: Outbox::new(chunks, pool),
             progress,
         }
@@ -90,6 +92,7 @@ impl Producer {
         let mut difference = Difference::new(basis);
         let mut files = Vec::with_capacity(FileSummary::MOST.min(totals.files as usize));
         let (mut kept, mut missing) = (Kept::default(), Kept::default());
+        let mut listed = Listed::default();
         for file in self::files(&stored, &wants) {
             if let (entry, Want::Nothing) = file? {
                 kept.add(Kept::whole(entry.size));
@@ -101,8 +104,10 @@ impl Producer {
             let mut planned = Vec::new();
             for entry in entries(&stored, &wants) {
                 let (entry, want) = entry?;
-                if planned.len() < FileSummary::MOST {
-                    planned.extend(Planned::new(&entry, want));
+                if let Some(one) = Planned::new(&entry, want)
+                    && listed.takes(&entry.name)
+                {
+                    planned.push(one);
                 }
             }
             return Ok(Produced {
@@ -131,7 +136,7 @@ impl Producer {
             match sent {
                 Ok((digest, bytes)) => {
                     kept.add(Kept::part(bytes));
-                    if files.len() < FileSummary::MOST {
+                    if listed.takes(&entry.name) {
                         files.push(FileSummary::new(&entry.name, entry.size, digest));
                     }
                 }
@@ -192,9 +197,9 @@ impl Producer {
         Ok((spool.stored(), totals, skipped))
     }
 
-    fn begin<'a>(&self, entry: &'a Entry) -> Result<Reading<'a>, Failure> {
+    fn begin<'a>(&mut self, entry: &'a Entry) -> Result<Reading<'a>, Failure> {
         self.progress.set_current(entry.name.as_str());
-        Reading::begin(&self.sources, entry)
+        Reading::begin(&self.sources, entry, &mut self.opened)
     }
 
     fn send_file(&mut self, reading: &mut Reading<'_>) -> Result<Digest, Stop> {

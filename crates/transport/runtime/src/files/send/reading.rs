@@ -2,15 +2,14 @@
 
 use super::extents::Extents;
 use super::outbox::Outbox;
-use super::sources::{Sources, mtime_of};
+use super::sources::{Opened, Sources, mtime_of};
 use super::stop::Stop;
 use manyway_transfer::failure::Side;
 use manyway_transfer::{Digest, Entry, Failure, FailureCode, GROUP, Message, Verifier, groups};
-use nix::fcntl::OFlag;
-use std::fs::{File, OpenOptions};
+use nix::errno::Errno;
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::os::unix::fs::FileExt;
 
 /// A file that is read and hashed.
 pub(super) struct Reading<'a> {
@@ -21,9 +20,16 @@ pub(super) struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    pub(super) fn begin(sources: &Sources, entry: &'a Entry) -> Result<Self, Failure> {
-        let path = sources.path_of(&entry.name);
-        let file = open(&path).map_err(|error| read_failure("opening", entry, &error))?;
+    pub(super) fn begin(
+        sources: &Sources,
+        entry: &'a Entry,
+        last: &mut Opened,
+    ) -> Result<Self, Failure> {
+        let file = sources.open(&entry.name, last);
+        let file = file.map_err(|error| match error.raw_os_error().map(Errno::from_raw) {
+            Some(Errno::ELOOP) => changed(entry, "a symbolic link is in its path now"),
+            _ => read_failure("opening", entry, &error),
+        })?;
         check_unchanged(entry, &file)?;
         Ok(Self {
             entry,
@@ -81,23 +87,20 @@ impl<'a> Reading<'a> {
 
     /// Says the hash of it all.
     pub(super) fn end(&self, out: &mut Outbox) -> Result<Digest, Stop> {
+        // Not every file system says how long a file is: `/proc` has 0 for what it makes up.
+        let mut beyond = [0];
+        let more = fill(&self.file, &mut beyond, self.entry.size);
+        let more = more.map_err(|error| read_failure("reading", self.entry, &error))?;
         // The size and time of the listing still hold: what was read is one version of the file.
         check_unchanged(self.entry, &self.file)?;
+        if more > 0 {
+            return Err(longer(self.entry).into());
+        }
         let digest = self.verifier.digest();
         let digest = digest.map_err(|error| Failure::content(&self.entry.name, error))?;
         out.message(&Message::Trailer(digest))?;
         Ok(digest)
     }
-}
-
-/// Opens a file for reading; never through a symbolic link, and never waiting for a pipe's other
-/// end.
-fn open(path: &Path) -> io::Result<File> {
-    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
-    OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits())
-        .open(path)
 }
 
 /// Reads from `at` until `room` is full or the file ends.
@@ -143,6 +146,14 @@ fn check_unchanged(entry: &Entry, file: &File) -> Result<(), Failure> {
 fn changed(entry: &Entry, how: impl std::fmt::Display) -> Failure {
     let reason = format_args!(
         "changed at the sender during the transfer: {how}; send it again when nothing writes to it"
+    );
+    Failure::new(FailureCode::Changed, reason).of(&entry.name)
+}
+
+fn longer(entry: &Entry) -> Failure {
+    let reason = format_args!(
+        "has more content than the {} bytes that its file system says; send a copy of it",
+        entry.size
     );
     Failure::new(FailureCode::Changed, reason).of(&entry.name)
 }

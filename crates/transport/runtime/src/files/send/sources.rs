@@ -4,15 +4,17 @@ use super::super::error::TransferError;
 use super::super::receive::is_temporary;
 use super::super::summary::Skipped;
 use super::details::Details;
+use manyway_os::file::open_without_links;
 use manyway_transfer::failure::Side;
 use manyway_transfer::{
     Cause, Entry, Failure, FailureCode, Filter, Hello, Kind, Manifest, NameError, NameProblem,
     Role, SafeName, Scope, Target, Timestamp,
 };
 use manyway_units::printable;
+use nix::fcntl::AT_FDCWD;
 use std::collections::{HashMap, hash_map};
 use std::ffi::OsStr;
-use std::fs::{self, Metadata};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -200,7 +202,9 @@ impl Sources {
                     }
                 };
                 let mut entry = entry_of(name, &metadata);
-                if let Some(target) = target {
+                if let Some(target) = target
+                    && entry.kind == Kind::LeftOut(Cause::Special)
+                {
                     let target = target.to_str().and_then(Target::parse);
                     entry.kind = target.map_or(Kind::LeftOut(Cause::Target), Kind::Symlink);
                 }
@@ -225,20 +229,33 @@ impl Sources {
         Ok(())
     }
 
-    /// Where an entry of [`Sources::list`] lies.
-    pub(super) fn path_of(&self, name: &SafeName) -> PathBuf {
+    /// Opens a file of [`Sources::list`], and never through a symbolic link: what was given has
+    /// been followed, and nobody may lead the sender elsewhere since. `last` is what was opened of
+    /// the same source before.
+    pub(super) fn open(&self, name: &SafeName, last: &mut Opened) -> io::Result<File> {
         let is_before = |source: &Source| match &source.name {
             Some(given) => given.as_str() < name.top(),
             None => false,
         };
-        let source = &self.given[self.given.partition_point(is_before)];
-        match (&source.name, name.as_str().split_once('/')) {
-            (None, _) => source.path.join(name.as_str()),
-            (Some(_), Some((_, below))) => source.path.join(below),
-            (Some(_), None) => source.path.clone(),
-        }
+        let number = self.given.partition_point(is_before);
+        let source = &self.given[number];
+        let below = match (&source.name, name.as_str().split_once('/')) {
+            (None, _) => name.as_str(),
+            (Some(_), Some((_, below))) => below,
+            (Some(_), None) => return open_without_links(AT_FDCWD, &source.path),
+        };
+        let dir = match last.0.take() {
+            Some((other, dir)) if other == number => dir,
+            _ => open_without_links(AT_FDCWD, &source.path)?,
+        };
+        let (_, dir) = last.0.insert((number, dir));
+        open_without_links(dir, Path::new(below))
     }
 }
+
+/// The directory of the source from which a file was opened last.
+#[derive(Debug, Default)]
+pub(super) struct Opened(Option<(usize, File)>);
 
 impl Source {
     /// What the receiver may know of a path: where it is below what was given.
@@ -315,11 +332,12 @@ fn is_gone(error: Option<&io::Error>) -> bool {
 /// A manifest's entry for what is there.
 fn entry_of(name: SafeName, metadata: &Metadata) -> Entry {
     let kind = match metadata.file_type() {
-        file if file.is_file() && is_temporary(name.file_name()) => {
+        file if file.is_dir() => Kind::Directory,
+        // A receiver refuses everything if there is such a name, in whatever case.
+        _ if is_temporary(&name.file_name().to_ascii_lowercase()) => {
             Kind::LeftOut(Cause::Incomplete)
         }
         file if file.is_file() => Kind::File,
-        file if file.is_dir() => Kind::Directory,
         _ => Kind::LeftOut(Cause::Special),
     };
     let mut entry = Entry::new(name, kind);

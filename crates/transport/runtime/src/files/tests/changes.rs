@@ -1,6 +1,7 @@
 //! Files that change under the sender, and disks that fail under the receiver.
 
 use super::disk::TestDisk;
+use super::limits::offer_many;
 use super::resume::{checking, cut_off, file, overwriting, whole};
 use super::*;
 use manyway_transfer::Cause;
@@ -151,13 +152,83 @@ async fn a_file_that_vanishes_or_is_something_else() {
         fs::remove_file(f).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", f).unwrap();
     };
-    meddled(at, 1, link, "symbolic link", Cause::Unreadable).await;
+    meddled(at, 1, link, "symbolic link", Cause::Changed).await;
     // A pipe must not hang the sender.
     let pipe = |f: &Path| {
         fs::remove_file(f).unwrap();
         nix::unistd::mkfifo(f, nix::sys::stat::Mode::S_IRWXU).unwrap();
     };
     meddled(at, 1, pipe, "no longer a regular file", Cause::Changed).await;
+}
+
+/// What the system makes up as it is read says that it has no bytes.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_file_without_its_true_size_is_not_taken_for_an_empty_one() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    file(&from, "empty", b"");
+    let paths = [Path::new("/proc/cpuinfo"), &from.path().join("empty")];
+    let (sent, received) = transfer(paths, to.path(), ReceiveOptions::default()).await;
+    let (sent, received) = (sent.unwrap(), received.unwrap());
+    let why = "cpuinfo: has more content than the 0 bytes that its file system says; send a copy \
+               of it";
+    assert_eq!(sent.skipped.examples, [why]);
+    assert_eq!(
+        received.skipped.examples,
+        [format!("cpuinfo: {}", Cause::Changed)]
+    );
+    assert_eq!(names(to.path()), ["empty"]);
+}
+
+/// Who may write to a directory that another user sends could have them send another's files.
+#[tokio::test]
+async fn a_directory_that_becomes_a_link_leads_nowhere() {
+    for given in ["top", "top/a"] {
+        let (from, to, others) = (tempdir().unwrap(), tempdir().unwrap(), tempdir().unwrap());
+        for name in ["top/a/b/f", "top/a/g"] {
+            file(&from, name, b"public");
+            let secret = name.replace("top/", "");
+            file(&others, &secret, b"secret");
+            for path in [from.path().join(name), others.path().join(secret)] {
+                set_time(&path, 1_000_000_000, 0);
+            }
+        }
+        // The way to what is given may be a link.
+        let way = from.path().join("way");
+        std::os::unix::fs::symlink("top", &way).unwrap();
+        let given = from.path().join(given.replace("top", "way"));
+        let ((sender, link_a), (link_b, receiver)) = (pair(), pair());
+        let swap = |kind| {
+            if kind == FrameKind::Accept {
+                let dir = from.path().join("top/a");
+                fs::rename(&dir, from.path().join("gone")).unwrap();
+                std::os::unix::fs::symlink(others.path().join("a"), &dir).unwrap();
+            }
+        };
+        let ((), sent, received) = tokio::join!(
+            carry(link_a, link_b, swap),
+            send(sender, Sources::new([&given]).unwrap(), Progress::new()),
+            receive(
+                receiver,
+                to.path(),
+                ReceiveOptions::default(),
+                Progress::new()
+            )
+        );
+        let skipped = sent.unwrap().skipped;
+        assert_eq!(skipped.count, 2, "{skipped:?}");
+        let why = &skipped.examples[0];
+        assert!(
+            why.contains("a/b/f: ") && why.contains("symbolic link"),
+            "{why}"
+        );
+        assert_eq!(received.unwrap().skipped.count, 2);
+        assert!(
+            names(to.path())
+                .iter()
+                .all(|name| !name.ends_with(['f', 'g']))
+        );
+    }
 }
 
 /// The receiver may have told of less than a file's groups, and go on only when it hears more.
@@ -336,6 +407,33 @@ async fn a_disk_that_others_fill_meanwhile_keeps_its_reserve() {
         assert_eq!(finals(&dir), [""; 0]);
         drop(disk);
     }
+}
+
+/// The list of entries takes room, too, while it comes.
+#[tokio::test]
+async fn a_long_list_leaves_the_reserve() {
+    let to = tempdir().unwrap();
+    // The list is looked at when it has 16 MiB.
+    let Some(disk) = SmallDisk::mount(to.path(), "size=16534k") else {
+        // Not root.
+        return;
+    };
+    let (ours, theirs) = pair();
+    let script = async {
+        let mut sender = Puppet::greeted(ours, Role::Sender).await;
+        offer_many(&mut sender, 66_000).await;
+        sender.hear_failure().await.to_string()
+    };
+    let receiving = receive(
+        theirs,
+        to.path(),
+        ReceiveOptions::default(),
+        Progress::new(),
+    );
+    let (told, received) = tokio::join!(script, receiving);
+    assert_eq!(received.unwrap_err().code(), Some(FailureCode::DiskFull));
+    assert!(told.starts_with("there isn't enough room"), "{told}");
+    drop(disk);
 }
 
 /// A file of one byte takes a block.

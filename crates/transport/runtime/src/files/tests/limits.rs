@@ -151,6 +151,54 @@ async fn more_than_the_allowance_is_refused_before_content_flows() {
     assert_eq!(received.unwrap_err().code(), Some(FailureCode::Refused));
 }
 
+/// Empty files with names of 250 bytes, in messages that aren't too long.
+pub(super) async fn offer_many(sender: &mut Puppet, files: usize) {
+    let named = |n: usize| entry(&format!("{n:0>250}"), Kind::File, 0);
+    let mut totals = manyway_transfer::Totals::default();
+    for first in (0..files).step_by(200) {
+        let entries: Vec<_> = (first..files.min(first + 200)).map(named).collect();
+        entries.iter().for_each(|entry| totals.add(entry));
+        sender.say(&Message::Entries(entries)).await;
+    }
+    sender.say(&Message::Offered(totals)).await;
+}
+
+/// A receiver keeps each until its transfer is over.
+#[tokio::test]
+async fn the_lists_of_several_senders_count_together() {
+    let to = tempdir().unwrap();
+    let allowance = Allowance::new(1_500_000);
+    // 3 MB, of which 2 MiB are in memory; says how the receiver answers.
+    let offer = async |ends| {
+        let mut sender = Puppet::greeted(ends, Role::Sender).await;
+        offer_many(&mut sender, 12_000).await;
+        loop {
+            match sender.hear().await.unwrap() {
+                Message::Accept => break Ok(sender),
+                Message::Failure(failure) => break Err(failure.code),
+                _ => {}
+            }
+        }
+    };
+    let receiver = |ends| receive(ends, to.path(), allowing(&allowance), Progress::new());
+    let [first, second, third] = [pair(), pair(), pair()];
+    let two = async {
+        let sender = offer(first.0).await.ok().unwrap();
+        // One that is accepted all the same is gone at once.
+        let refused = async { offer(second.0).await.err() };
+        let (refused, received) = tokio::join!(refused, receiver(second.1));
+        assert_eq!(refused, Some(FailureCode::Refused));
+        assert_eq!(received.unwrap_err().code(), Some(FailureCode::Refused));
+        drop(sender);
+    };
+    let (_, received) = tokio::join!(two, receiver(first.1));
+    received.unwrap_err();
+    let one = async { drop(offer(third.0).await.ok().unwrap()) };
+    let (_, received) = tokio::join!(one, receiver(third.1));
+    received.unwrap_err();
+    assert_eq!(allowance.left(), 1_500_000);
+}
+
 /// Offers a file of ten bytes, waits until that is accepted, then follows the script.
 async fn with_a_file(
     dir: &Path,

@@ -193,7 +193,13 @@ async fn parts_that_no_transfer_finds_do_not_stay() {
 async fn what_has_the_name_of_a_part_is_not_sent_and_not_taken() {
     let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
     file(&from, "top/d/f", b"f");
-    file(&from, "top/.d.manyway-part-0123abcd", b"");
+    let parts = [".d.Manyway-Part-0123ABCD", ".d.manyway-part-0123abcd"];
+    for part in parts {
+        file(&from, &format!("top/{part}"), b"");
+    }
+    // A receiver that was killed may have left a link, too.
+    let link = ".l.manyway-part-0123abcd";
+    std::os::unix::fs::symlink("d", from.path().join("top").join(link)).unwrap();
     let ends = transfer(
         [from.path().join("top")],
         to.path(),
@@ -203,11 +209,11 @@ async fn what_has_the_name_of_a_part_is_not_sent_and_not_taken() {
     let skipped = ends.0.unwrap().skipped;
     assert_eq!(
         skipped.examples,
-        ["top/.d.manyway-part-0123abcd: an incomplete file"]
+        [parts[0], parts[1], link].map(|name| format!("top/{name}: an incomplete file"))
     );
     ends.1.unwrap();
     assert_eq!(names(to.path()), ["top", "top/d", "top/d/f"]);
-    for name in [".d.manyway-part-0123abcd", ".d.Manyway-Part-0123ABCD"] {
+    for name in parts {
         let (ours, theirs) = pair();
         let play = async {
             let mut sender = Puppet::greeted(ours, Role::Sender).await;

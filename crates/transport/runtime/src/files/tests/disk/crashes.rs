@@ -304,6 +304,27 @@ async fn what_is_there_is_durable_when_success_is_reported() {
     }
 }
 
+/// Whenever the transfer that has made them was killed.
+#[tokio::test]
+async fn directories_get_their_modes_from_the_transfer_that_completes_them() {
+    let case = Case::new(ReceiveOptions::default());
+    let modes = |dir: &Path| {
+        let mode = |name: &str| fs::metadata(dir.join(name)).unwrap().mode();
+        ["top", "top/c", "top/c/d"].map(mode)
+    };
+    for last in 0..12 {
+        let to = case.to();
+        let mut done = 0;
+        let next = move |_: &Op| {
+            done += 1;
+            done > last
+        };
+        case.stopped(to.path(), next).await.ends.1.unwrap_err();
+        case.run(to.path(), |_| None).await.ends.1.unwrap();
+        assert_eq!(modes(to.path()), modes(case.from.path()), "{last}");
+    }
+}
+
 /// Files that are sent again by ranges, and what is deleted.
 #[tokio::test]
 async fn a_power_cut_in_a_sync_leaves_old_or_new_files() {
