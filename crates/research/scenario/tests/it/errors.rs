@@ -586,7 +586,7 @@ fn relays() {
          reuse = \"best-idle\", rest = \"10 s\" }",
         "relays = { subset = 20 }",
         "law = \"mpath\"\npaths = [\"p1\"]\nrelays = {}",
-        "law = \"mpath\"\nrelays = { subset = 0, max_known = 0, max_open = 0 }",
+        "law = \"mpath\"\nrelays = { subset = 0, max_known = 0, max_open = 0, tau = 0.5 }",
         "law = \"mpath\"\nrelays = { reuse = \"idle\", rest = 60, most = 3 }",
         "law = \"mpath\"\nrelays = 20",
         "law = \"mpath\"\npaths = [\"p1\", { path = \"p2\", start = \"10 s\" }]",

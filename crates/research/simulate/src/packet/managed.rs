@@ -64,6 +64,8 @@ enum Fate {
     Waiting,
     /// Its data is sent again.
     GivenUp,
+    /// Acknowledged after that.
+    Late,
     Acknowledged,
 }
 
@@ -107,8 +109,8 @@ impl RelayState {
     }
 
     pub(super) fn probes_lost(&self) -> u64 {
-        let lost = self.probes.iter();
-        lost.filter(|probe| probe.fate == Fate::GivenUp).count() as u64
+        let given_up = |probe: &&Probe| matches!(probe.fate, Fate::GivenUp | Fate::Late);
+        self.probes.iter().filter(given_up).count() as u64
     }
 
     /// The round trip that a probe has measured.
@@ -336,14 +338,19 @@ impl Simulation<'_> {
                 continue;
             }
             let data = u64::from(probe.data);
-            let delivered = match std::mem::replace(&mut probe.fate, Fate::Acknowledged) {
+            let before = probe.fate;
+            probe.fate = match before {
+                Fate::Waiting | Fate::Acknowledged => Fate::Acknowledged,
+                Fate::GivenUp | Fate::Late => Fate::Late,
+            };
+            let delivered = match before {
                 Fate::Waiting => {
                     in_time = Some(now.since(probe.sent));
                     source.on_acked(now, data)
                 }
                 // Of an endless flow, what has been sent again counts.
                 Fate::GivenUp if source.finite => source.on_acked_late(now, data),
-                Fate::GivenUp | Fate::Acknowledged => 0,
+                Fate::GivenUp | Fate::Late | Fate::Acknowledged => 0,
             };
             subflow.meter.delivered(delivered);
         }
