@@ -23,7 +23,8 @@ fn network(scale: u32, loss: f64, more: &str) -> String {
     };
     format!(
         "name = \"long-fat\"\nduration = \"60 s\"\n{}{}\
-         [defaults]\nloss_detection = \"adaptive\"\n         [flows.f]\nlaw = \"auto\"\npaths = [\"a\", \"b\"]\n\
+         [defaults]\nloss_detection = \"adaptive\"\n\
+         [flows.f]\nlaw = \"auto\"\npaths = [\"a\", \"b\"]\n\
          [measure]\nfrom = \"10 s\"\nseries = [\"rate\"]\ninterval = \"100 ms\"\n",
         link("a", 100, 50),
         link("b", 30, 80)
