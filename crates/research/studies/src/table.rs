@@ -1,5 +1,8 @@
 //! Tables of means, and tables of anything, in Markdown.
 
+use std::ops::Range;
+
+use manyway_report::Column;
 use manyway_simulate::measure::Summary;
 use manyway_simulate::packet::RunResult;
 use serde::Serialize;
@@ -65,6 +68,19 @@ impl Table {
         })
     }
 
+    /// The same with these columns alone.
+    pub(crate) fn part(&self, columns: Range<usize>) -> Self {
+        let rows = self.rows.iter().map(|row| Row {
+            point: row.point.clone(),
+            values: row.values[columns.clone()].to_vec(),
+        });
+        Table {
+            rows: rows.collect(),
+            columns: self.columns[columns.clone()].to_vec(),
+            ..self.clone()
+        }
+    }
+
     /// The row of the point with these values among its own.
     pub(crate) fn row(&self, point: &[&str]) -> &Row {
         let found = self.rows.iter().find(|row| row.has(point));
@@ -123,6 +139,12 @@ pub(crate) fn markdown(columns: &[&str], rows: &[Vec<String>]) -> String {
         page += &format!("| {} |\n", row.join(" | "));
     }
     page
+}
+
+/// A table of texts, of which all columns but the first are numbers.
+pub(crate) fn texts(columns: &[&str]) -> manyway_report::Table {
+    let rest = columns[1..].iter().map(|&name| Column::right(name));
+    manyway_report::Table::new(std::iter::once(Column::left(columns[0])).chain(rest))
 }
 
 /// A mean with its 95 % interval, in as many digits as it deserves.

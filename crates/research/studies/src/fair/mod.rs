@@ -7,7 +7,7 @@ mod verdict;
 use manyway_simulate::packet::RunResult;
 use serde_json::Value;
 
-use self::verdict::Cell;
+use self::verdict::{Cell, Control};
 use crate::extent::{Extent, Size};
 use crate::failure::Failure;
 use crate::headline::Headline;
@@ -65,6 +65,8 @@ const SUBFLOWS: [(usize, &str); 2] = [
     (4, "flows.main.paths=[\"a\", \"b\", \"c\", \"d\"]"),
 ];
 const CUBIC: [&str; 2] = ["flows.main.paths=[\"a\"]", "flows.main.law=cubic"];
+/// Other seeds than the scenario's, of which there are 20.
+const OTHER_SEEDS: &str = "seed=1001";
 
 impl Study for Fair {
     fn name(&self) -> &'static str {
@@ -85,40 +87,41 @@ impl Study for Fair {
     fn run(&self, extent: Extent) -> Result<Outcome, Failure> {
         let runs = extent.runs(20, 3);
         let mut tables = Vec::new();
-        let mut cells = Vec::new();
+        let (mut cells, mut controls) = (Vec::new(), Vec::new());
         for network in NETWORKS {
             for (products, queue) in network.queues {
                 let short = network.name == NETWORKS[0].name && SHORT.contains(&products);
                 if extent.full() || short {
                     let at = format!("{}, queue {products}", network.name);
                     let set = [&network.set[..], &[queue]].concat();
-                    cells.extend(beside(&at, &set, runs, &mut tables)?);
+                    let (more, control) = beside(&at, &set, runs, &mut tables)?;
+                    cells.extend(more);
+                    controls.extend(control);
                 }
             }
         }
-        Ok(outcome(&cells, tables))
+        Ok(outcome(&cells, &controls, tables))
     }
 }
 
-/// The cells of one link with one queue.
+/// The cells of one link with one queue, and what chance makes of CUBIC's own there.
 fn beside(
     at: &str,
     set: &[&str],
     runs: Runs,
     tables: &mut Vec<Table>,
-) -> Result<Vec<Cell>, Failure> {
-    let mut run = |more: &[&str]| -> Result<[Table; 2], Failure> {
-        let both = [set, more].concat();
-        let [clean, lossy] = [both.clone(), [&both, &[LOSS][..]].concat()]
-            .map(|set| Table::run(Source::new("field/fair", &set), runs, &COLUMNS, columns));
-        let both = [clean?, lossy?];
-        tables.extend(both.clone());
-        Ok(both)
+) -> Result<(Vec<Cell>, Vec<Control>), Failure> {
+    let mut run = |more: &[&str]| -> Result<Table, Failure> {
+        let set = [set, more].concat();
+        let table = Table::run(Source::new("field/fair", &set), runs, &COLUMNS, columns)?;
+        tables.push(table.clone());
+        Ok(table)
     };
-    let cubic = run(&CUBIC)?;
+    let mut both = |set: &[&str]| Ok::<_, Failure>([run(set)?, run(&[set, &[LOSS][..]].concat())?]);
+    let cubic = both(&CUBIC)?;
     let mut cells = Vec::new();
     for (subflows, paths) in SUBFLOWS {
-        let auto = run(&[paths])?;
+        let auto = both(&[paths])?;
         for (n, row) in auto[0].rows.iter().enumerate() {
             let values = |of: &[Table; 2]| of.each_ref().map(|table| table.rows[n].values.clone());
             let ([auto, auto_lossy], [one, one_lossy]) = (values(&auto), values(&cubic));
@@ -133,7 +136,13 @@ fn beside(
             });
         }
     }
-    Ok(cells)
+    let again = run(&[&CUBIC[..], &[OTHER_SEEDS]].concat())?;
+    let controls = again.rows.iter().zip(&cubic[0].rows);
+    let controls = controls.map(|(again, one)| Control {
+        one: one.values[0],
+        again: again.values[0],
+    });
+    Ok((cells, controls.collect()))
 }
 
 const COLUMNS: [&str; 2] = ["share", "the other flow, Mbps"];
@@ -143,13 +152,18 @@ fn columns(run: &RunResult) -> Vec<f64> {
     vec![main / (main + other), other]
 }
 
-fn outcome(cells: &[Cell], tables: Vec<Table>) -> Outcome {
+fn outcome(cells: &[Cell], controls: &[Control], tables: Vec<Table>) -> Outcome {
     let missed = cells.iter().filter(|cell| !cell.missed().is_empty());
     let missed = missed.count();
+    let uneven = controls.iter().filter(|control| control.is_more_uneven());
+    let uneven = uneven.count();
     let page = Page::new(include_str!("page.md"))
         .fill("repeat", &tables[0].rows[0].values[0].runs.to_string())
         .fill("cells", &cells.len().to_string())
         .fill("missed", &missed.to_string())
+        .fill("each", &verdict::by_gate(cells))
+        .fill("controls", &controls.len().to_string())
+        .fill("uneven", &uneven.to_string())
         .fill("table", &table(cells));
     let shares = |one: fn(&Cell) -> f64| mean(&cells.iter().map(one).collect::<Vec<_>>());
     let headline = vec![
@@ -157,6 +171,7 @@ fn outcome(cells: &[Cell], tables: Vec<Table>) -> Outcome {
         Headline::exact("mean share of auto", shares(|cell| cell.share.mean)),
         Headline::exact("mean share of one CUBIC flow", shares(|cell| cell.one.mean)),
         Headline::exact("mean part kept with 1 % lost", shares(|cell| cell.kept)),
+        Headline::exact("CUBIC's rows that miss the gate themselves", uneven as f64),
     ];
     Outcome {
         page: page.text(),

@@ -16,6 +16,24 @@ pub(super) struct Cell {
     pub(super) kept: f64,
 }
 
+/// Shares of one CUBIC flow: with the cells' seeds, and with others.
+pub(super) struct Control {
+    pub(super) one: Summary,
+    pub(super) again: Summary,
+}
+
+impl Control {
+    /// Whether chance alone makes a run more uneven than all of the other seeds'.
+    pub(super) fn is_more_uneven(&self) -> bool {
+        unevenness(&self.again) > unevenness(&self.one)
+    }
+}
+
+/// How far the most uneven run is from a half.
+fn unevenness(runs: &Summary) -> f64 {
+    (0.5 - runs.min).max(runs.max - 0.5)
+}
+
 /// The gates that each cell is asked for.
 const GATES: [&str; 3] = ["fair-share", "fair-worst", "fair-kept"];
 
@@ -28,8 +46,7 @@ impl Cell {
 
     /// How much more uneven the most uneven run is than CUBIC's most uneven one.
     fn more_uneven(&self) -> f64 {
-        let uneven = |runs: &Summary| (0.5 - runs.min).max(runs.max - 0.5);
-        uneven(&self.share) - uneven(&self.one)
+        unevenness(&self.share) - unevenness(&self.one)
     }
 
     /// The gates that it misses, by their names.
@@ -41,6 +58,15 @@ impl Cell {
         });
         missed.map(|(name, _)| name).collect()
     }
+}
+
+/// How many cells meet each gate, in words.
+pub(super) fn by_gate(cells: &[Cell]) -> String {
+    let met = GATES.map(|gate| {
+        let met = cells.iter().filter(|cell| !cell.missed().contains(&gate));
+        format!("{} meet `{gate}`", met.count())
+    });
+    met.join(", ")
 }
 
 /// A value of each cell for each gate.
@@ -100,6 +126,18 @@ mod tests {
         ] {
             let found = cell(share, one, 1.0).more_uneven();
             assert!((found - more).abs() < 1e-9, "{share:?}, {one:?}: {found}");
+        }
+    }
+
+    #[test]
+    fn chance_is_seen_where_other_seeds_are_more_uneven() {
+        for (again, more) in [
+            ([0.4, 0.6], false),
+            ([0.5, 0.61], true),
+            ([0.39, 0.5], true),
+        ] {
+            let [one, again] = [[0.4, 0.6], again].map(|runs| summary(runs.into_iter()));
+            assert_eq!(Control { one, again }.is_more_uneven(), more);
         }
     }
 

@@ -2,6 +2,7 @@
 //! ours.
 
 mod model;
+mod windows;
 
 use manyway_simulate::packet::{RunResult, SubflowResult};
 use serde_json::Value;
@@ -30,6 +31,7 @@ const FIG7: [&str; 6] = [
     "path 3",
     "path 1 last open, min",
 ];
+const FIG10: [&str; 4] = ["all, Mbps", "direct", "proxied", "proxied path open, s"];
 /// Columns of [`FIG7`].
 const ALL: usize = 0;
 const DIRECT: usize = 1;
@@ -72,7 +74,11 @@ fn measure(extent: Extent) -> Result<Outcome, Failure> {
     let run = |scenario: &str, set: &[&str], columns: &[&str], measure: Measure| {
         Table::run(Source::new(scenario, set), runs, columns, measure)
     };
-    let fig7 = run("mpath/fig7", &[], &FIG7, paths)?;
+    let columns = [&FIG7[..], &windows::FIG8].concat();
+    let both_parts = |run: &RunResult| [paths(run), windows::fig8(run)].concat();
+    let fig7_all = run("mpath/fig7", &[], &columns, both_parts)?;
+    let fig7 = fig7_all.part(0..FIG7.len());
+    let fig8 = fig7_all.part(FIG7.len()..columns.len());
     let fig7_short = run("mpath/fig7", &[SHORT_SWEEP], &FIG7, paths)?;
     let variants = VARIANTS
         .iter()
@@ -80,8 +86,11 @@ fn measure(extent: Extent) -> Result<Outcome, Failure> {
         .collect::<Result<Vec<_>, _>>()?;
     let columns = ["all, Mbps", "direct", "path 3"];
     let fig9 = run("mpath/fig9", &[], &columns, both)?;
-    let columns = ["all, Mbps", "direct", "proxied", "proxied path open, s"];
-    let fig10 = run("mpath/fig10", &[], &columns, access)?;
+    let columns = [&FIG10[..], &windows::FIG11].concat();
+    let both_parts = |run: &RunResult| [access(run), windows::fig11(run)].concat();
+    let fig10_all = run("mpath/fig10", &[], &columns, both_parts)?;
+    let fig10 = fig10_all.part(0..FIG10.len());
+    let fig11 = fig10_all.part(FIG10.len()..columns.len());
     let fig12 = run("mpath/fig12", &[], &FIG12_COLUMNS, friendliness)?;
     let fig13 = run("mpath/fig13", &[], &FIG13_COLUMNS, joining)?;
     let fig13_short = run("mpath/fig13", &SHORT_QUEUES, &FIG13_COLUMNS, joining)?;
@@ -93,6 +102,7 @@ fn measure(extent: Extent) -> Result<Outcome, Failure> {
         fig7_gates(&fig7, &fig7_short),
         fig9_gates(&fig9),
         fig10_gates(&fig10),
+        windows::gates(&fig8, &fig11, &QUEUES),
         fig12_gates(&fig12),
         fig13_gates(&fig13, &fig13_short, &fig13_narrow),
         alpha_gates(&alpha),
@@ -116,6 +126,7 @@ fn measure(extent: Extent) -> Result<Outcome, Failure> {
             ]),
         )
         .fill("fig7-short", &fig7_short.markdown(&[]))
+        .fill("fig8", &fig8.markdown(&[]))
         .fill("variants", &others)
         .fill("fig9", &fig9.markdown(&[]))
         .fill(
@@ -125,6 +136,7 @@ fn measure(extent: Extent) -> Result<Outcome, Failure> {
                 ("paper, TCP", &["4.40", "4.40", "", ""]),
             ]),
         )
+        .fill("fig11", &fig11.markdown(&[]))
         .fill("fig12", &fig12.markdown(&[]))
         .fill(
             "fig13",
@@ -146,11 +158,11 @@ fn measure(extent: Extent) -> Result<Outcome, Failure> {
     ]
     .concat();
     let ours = ours(&fig7, &fig9, &fig10, &fig12, &fig13);
-    let mut tables = vec![fig7, fig7_short];
+    let mut tables = vec![fig7_all, fig7_short];
     tables.extend(variants);
     tables.extend([
         fig9,
-        fig10,
+        fig10_all,
         fig12,
         fig13,
         fig13_short,
@@ -164,7 +176,7 @@ fn measure(extent: Extent) -> Result<Outcome, Failure> {
         ours,
         tables,
         headline,
-        figures: Vec::new(),
+        figures: windows::figures(extent)?,
         details: Value::Null,
     })
 }

@@ -32,6 +32,16 @@ pub(crate) struct Size {
     pub(crate) together: Vec<(usize, u64)>,
     /// The same if end hosts are relays themselves.
     pub(crate) relaying: Vec<(usize, u64)>,
+    /// What takes hours of simulated time.
+    pub(crate) hours: Option<Plan>,
+}
+
+/// For how many networks hours are simulated, each with a pair of every kind.
+#[derive(Debug, Copy, Clone, Serialize)]
+pub(crate) struct Plan {
+    pub(crate) networks: u64,
+    /// Pairs in each for τ.
+    pub(crate) pairs: usize,
 }
 
 /// A pair of hosts that had the network for itself.

@@ -1,9 +1,10 @@
-//! mPath on a synthetic PlanetLab: Fig. 18 to 23 of the mPath paper (sections 4.3 to 4.5) on
+//! mPath on a synthetic PlanetLab: Fig. 15 to 23 and 27 of the mPath paper (sections 4.2 to 4.6) on
 //! generated networks.
 
 mod assumptions;
 mod experiments;
 mod geography;
+mod hours;
 mod network;
 mod report;
 mod runs;
@@ -32,7 +33,7 @@ impl Study for PlanetLab {
     }
 
     fn reproduces(&self) -> &'static str {
-        "mPath (Xu et al. 2013) on a synthetic PlanetLab: Fig. 18 to 23, packet level"
+        "mPath (Xu et al. 2013) on a synthetic PlanetLab: Fig. 15 to 23 and 27, packet level"
     }
 
     fn cost(&self, size: extent::Size) -> u32 {
@@ -52,7 +53,11 @@ impl Study for PlanetLab {
         Ok(Outcome {
             page: page(&results, &gates),
             gates,
-            ours: report::ours(&results.pairs),
+            ours: [
+                report::ours(&results.pairs),
+                results.hours.as_ref().map_or_else(Vec::new, hours::ours),
+            ]
+            .concat(),
             tables: Vec::new(),
             headline: report::headline(&results),
             figures: report::figures(&results),
@@ -73,6 +78,10 @@ impl Size {
             lists: vec![1, 5, 10, 20, 50, 100],
             together: vec![(50, 2), (100, 1)],
             relaying: vec![(50, 1), (100, 1), (200, 1)],
+            hours: Some(experiments::Plan {
+                networks: 5,
+                pairs: 4,
+            }),
         }
     }
 
@@ -87,6 +96,7 @@ impl Size {
             lists: vec![10],
             together: vec![(20, 1)],
             relaying: vec![(20, 1)],
+            hours: None,
         }
     }
 }
@@ -129,6 +139,7 @@ fn measure(size: Size, seed: u64) -> Result<Results, Failure> {
         together: together(&networks, (&size.together, false), size.together_s)?,
         relaying: together(&networks, (&size.relaying, true), size.together_s)?,
         variants: vary(&assumptions, &size, &pairs)?,
+        hours: (size.hours.map(|plan| hours::hours(&assumptions, plan))).transpose()?,
         pairs,
         assumptions,
         size,
@@ -188,8 +199,11 @@ fn vary(
 
 fn page(results: &Results, gates: &[Gate]) -> String {
     let size = &results.size;
-    Page::new(include_str!("page.md"))
-        .fill("networks", &size.networks.to_string())
+    let mut page = Page::new(include_str!("page.md"));
+    for (place, table) in hours::tables(results.hours.as_ref()) {
+        page = page.fill(place, &table);
+    }
+    page.fill("networks", &size.networks.to_string())
         .fill("pairs", &results.pairs.len().to_string())
         .fill("minutes", &format!("{}", f64::from(size.duration_s) / 60.0))
         .fill("few", &size.few.to_string())

@@ -1,15 +1,17 @@
 //! What was found, beside the paper's numbers.
 
-use manyway_report::{Column, Kind, Plot, Series, Table};
+use manyway_report::{Kind, Plot, Series};
 use serde::Serialize;
 
 use super::assumptions::Assumptions;
 use super::experiments::{Listed, Pair, Size, Together};
+use super::hours::{self, Hours};
 use super::statistics::Sample;
 use crate::gate::{Gate, gate};
 use crate::headline::Headline;
 use crate::ours::Ours;
 use crate::study::Figure;
+use crate::table::texts as table;
 
 /// Ratios beyond this are a gain: TCP after TCP stays within 20 % (Fig. 18).
 pub(crate) const GAIN: f64 = 1.2;
@@ -29,6 +31,8 @@ pub(crate) struct Results {
     pub(crate) together: Vec<Together>,
     pub(crate) relaying: Vec<Together>,
     pub(crate) variants: Vec<Variant>,
+    /// In the full run alone.
+    pub(crate) hours: Option<Hours>,
 }
 
 /// A number of the paper's and ours.
@@ -304,11 +308,6 @@ pub(crate) fn comparison(lines: &[Line]) -> String {
     table.markdown()
 }
 
-fn table(columns: &[&str]) -> Table {
-    let rest = columns[1..].iter().map(|&name| Column::right(name));
-    Table::new(std::iter::once(Column::left(columns[0])).chain(rest))
-}
-
 /// Distributions of ratios (Fig. 18, 21, 22 and 23) or times (Fig. 20).
 pub(crate) fn figure(
     (title, x_label, most): (&str, &str, f64),
@@ -438,6 +437,7 @@ pub(crate) fn gates(results: &Results, full: bool) -> Vec<Gate> {
     if full {
         gates.extend(of_many_pairs(results));
     }
+    gates.extend(results.hours.iter().flat_map(hours::gates));
     gates
 }
 

@@ -57,7 +57,7 @@ pub(crate) fn all<J: Sync, R: Send>(
 
 /// Runs it, and measures each of its connections.
 pub(crate) fn connections(network: &Network, run: &Run) -> Result<Vec<Connection>, Failure> {
-    let result = simulate(&network.scenario(run))?;
+    let result = simulate(&network.scenario(run), &[])?;
     let of = |number| {
         let name = format!("c{number}");
         let flow = result.flows.iter().find(|flow| flow.name == name);
@@ -67,9 +67,12 @@ pub(crate) fn connections(network: &Network, run: &Run) -> Result<Vec<Connection
     (0..run.pairs.len()).map(of).collect()
 }
 
-/// The same as `manyway run` with the text in a file.
-fn simulate(text: &str) -> Result<RunResult, Failure> {
-    let scenario = Scenario::parse(text, "planetlab.toml")?;
+/// The same as `manyway run` with the text in a file, and with these assignments.
+pub(crate) fn simulate(text: &str, set: &[&str]) -> Result<RunResult, Failure> {
+    let mut scenario = Scenario::parse(text, "planetlab.toml")?;
+    for assignment in set {
+        scenario.set(assignment)?;
+    }
     let points = scenario.points()?;
     let mut simulation = Simulation::new(&points[0].experiment, scenario.seed())?;
     Ok(simulation.run(&AtomicBool::new(false)))
@@ -100,7 +103,7 @@ fn connection(flow: &FlowResult, run: &RunResult) -> Connection {
 }
 
 /// The flow's rate over all paths, interval by interval.
-fn rates(flow: &FlowResult, run: &RunResult) -> Vec<f64> {
+pub(crate) fn rates(flow: &FlowResult, run: &RunResult) -> Vec<f64> {
     let mut sum = Vec::new();
     for series in run
         .series
@@ -121,7 +124,7 @@ fn rates(flow: &FlowResult, run: &RunResult) -> Vec<f64> {
 
 /// How many proxied paths are open at the end of each interval: those that have a window (NaN
 /// before the first opening, 0 after a closing).
-fn open(flow: &FlowResult, run: &RunResult) -> Vec<f64> {
+pub(crate) fn open(flow: &FlowResult, run: &RunResult) -> Vec<f64> {
     let direct = &flow.subflows[0].path;
     let mut count = Vec::new();
     let windows = run
