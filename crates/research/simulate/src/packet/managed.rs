@@ -109,6 +109,12 @@ impl RelayState {
     }
 
     pub(super) fn probes_lost(&self) -> u64 {
+        let lost = self.probes.iter();
+        lost.filter(|probe| probe.fate == Fate::GivenUp).count() as u64
+    }
+
+    /// Probes without an answer in time.
+    pub(super) fn probes_given_up(&self) -> u64 {
         let given_up = |probe: &&Probe| matches!(probe.fate, Fate::GivenUp | Fate::Late);
         self.probes.iter().filter(given_up).count() as u64
     }

@@ -80,7 +80,8 @@ pub struct SubflowResult {
     pub packets_sent: u64,
     /// Packets declared lost.
     pub packets_lost: u64,
-    /// Probe timeouts.
+    /// Probe timeouts, and, where mPath's path manager has probed a relay, its probes without an
+    /// answer in time.
     pub timeouts: u64,
     /// How often it joined: once, or, with a law that opens and closes paths, any number of times.
     pub openings: u64,

@@ -47,6 +47,7 @@ impl View for Parts<'_> {
         if let Some(relay) = &subflow.relay {
             stats.packets_sent += relay.probes_sent();
             stats.packets_lost += relay.probes_lost();
+            stats.timeouts += relay.probes_given_up();
         }
         (subflow.meter.read(now), stats)
     }

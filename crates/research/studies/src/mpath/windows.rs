@@ -76,14 +76,14 @@ pub(super) fn gates(fig8: &Table, fig11: &Table, queues: &[&str]) -> Vec<Gate> {
         row[1] / row[0]
     });
     [
-        ("mpath/figure-8-direct", grown),
-        ("mpath/figure-8-order", order),
-        ("mpath/figure-11-direct", direct),
-        ("mpath/figure-11-proxied", proxied),
+        (gate("mpath/figure-8-direct"), grown),
+        (gate("mpath/figure-8-order"), order),
+        (gate("mpath/figure-11-direct"), direct),
+        (gate("mpath/figure-11-proxied"), proxied),
     ]
-    .map(|(name, cases)| {
+    .map(|(gate, cases)| {
         let found = shown(&cases);
-        gate(name).cases(cases, found)
+        gate.cases(cases, found)
     })
     .into()
 }

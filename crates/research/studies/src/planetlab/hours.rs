@@ -10,7 +10,7 @@ use super::runs::{all, open, rates, simulate};
 use super::scenario::{INTERVAL_S, Law, Run};
 use super::statistics::{Sample, settled_s};
 use crate::failure::Failure;
-use crate::gate::{Gate, gate};
+use crate::gate::{Gate, GateRow, gate};
 use crate::ours::Ours;
 use crate::table::texts as table;
 
@@ -173,10 +173,10 @@ fn tried(&(network, ends): &(&Network, Ends), duration_s: u32) -> Result<Tried, 
     })
 }
 
-/// Relays whose probe was answered in time: of those never used, not all packets were lost.
+/// Relays whose probe was answered in time.
 fn usable(flow: &FlowResult) -> f64 {
     let relays = flow.subflows[1..].iter();
-    let usable = relays.filter(|it| it.openings > 0 || it.packets_sent > it.packets_lost);
+    let usable = relays.filter(|it| it.openings > 0 || it.packets_sent > it.timeouts);
     usable.count() as f64
 }
 
@@ -273,7 +273,7 @@ pub(crate) fn gates(hours: &Hours) -> Vec<Gate> {
         access,
         reach,
     } = hours;
-    let one = |name: &str, value: f64| gate(name).value(value, format!("{value:.2}"));
+    let one = |gate: GateRow, value: f64| gate.value(value, format!("{value:.2}"));
     // `quantile` leaves out what isn't finite, and some never come to an end.
     let tried = |pairs: &[Tried]| {
         let mut minutes: Vec<f64> = pairs.iter().map(|pair| pair.all_min).collect();
@@ -304,19 +304,25 @@ pub(crate) fn gates(hours: &Hours) -> Vec<Gate> {
             ],
             format!("{:.2}, {:.2}", gains(shared), gains(reduced)),
         ),
-        one("mpath/figure-15-proxied", Joined::proxied(shared)),
-        one("mpath/figure-15-direct", Joined::proxied(reduced)),
-        one("mpath/figure-16-found", median(core, |pair| pair.found)),
-        one("mpath/figure-16-open", median(core, |pair| pair.open)),
-        one("mpath/figure-16-tried", tried(core)),
-        one("mpath/figure-17-rate", median(access, |pair| pair.ratio)),
+        one(gate("mpath/figure-15-proxied"), Joined::proxied(shared)),
+        one(gate("mpath/figure-15-direct"), Joined::proxied(reduced)),
         one(
-            "mpath/figure-17-settled",
+            gate("mpath/figure-16-found"),
+            median(core, |pair| pair.found),
+        ),
+        one(gate("mpath/figure-16-open"), median(core, |pair| pair.open)),
+        one(gate("mpath/figure-16-tried"), tried(core)),
+        one(
+            gate("mpath/figure-17-rate"),
+            median(access, |pair| pair.ratio),
+        ),
+        one(
+            gate("mpath/figure-17-settled"),
             median(access, |pair| pair.settled_s),
         ),
-        one("mpath/figure-17-tried", tried(access)),
+        one(gate("mpath/figure-17-tried"), tried(access)),
         gate("mpath/figure-27-usable").cases(more, shown.join(", ")),
-        one("mpath/figure-27-enough", at(4.0) / at(2.0)),
+        one(gate("mpath/figure-27-enough"), at(4.0) / at(2.0)),
     ]
 }
 

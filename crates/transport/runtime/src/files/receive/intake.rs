@@ -126,11 +126,13 @@ impl Intake<'_> {
                 let marked = policy != Policy::Rename && mark(&parent, &name).map_err(failure)?;
                 match parent.make(&name) {
                     Ok(()) => {}
-                    // Somebody else was faster.
-                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                     Err(error) => {
                         if marked {
                             unmark(&parent, &name).ok();
+                        }
+                        // Somebody else was faster.
+                        if error.kind() == io::ErrorKind::AlreadyExists {
+                            continue;
                         }
                         return Err(failure(error).into());
                     }
