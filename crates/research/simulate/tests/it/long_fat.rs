@@ -1,13 +1,9 @@
 //! `auto` over two long fast links: random losses, and a burst of losses.
 
-use std::sync::atomic::AtomicBool;
+use manyway_simulate::packet::RunResult;
 
-use manyway_scenario::Scenario;
-use manyway_simulate::packet::{self, RunResult};
-use manyway_simulate::stack;
+use crate::stack::{OF_SESSIONS, run_packets, run_sessions};
 
-/// What headers leave of a packet of 1500 bytes in a session.
-const OF_SESSIONS: f64 = 1434.0 / 1500.0;
 /// When the links lose everything for a tenth of a second.
 const BURST: usize = 40;
 
@@ -31,20 +27,6 @@ fn network(scale: u32, loss: f64, more: &str) -> String {
     )
 }
 
-fn sessions(text: &str, seed: u64) -> RunResult {
-    let points = Scenario::parse(text, "x.toml").unwrap().session_points();
-    let experiment = &points.unwrap()[0].experiment;
-    let mut run = stack::Simulation::new(experiment, seed).unwrap();
-    run.run(&AtomicBool::new(false)).unwrap()
-}
-
-fn packets(text: &str, seed: u64) -> RunResult {
-    let points = Scenario::parse(text, "x.toml").unwrap().points();
-    let experiment = &points.unwrap()[0].experiment;
-    let mut run = packet::Simulation::new(experiment, seed).unwrap();
-    run.run(&AtomicBool::new(false))
-}
-
 /// The flow's rate over all paths from one second to another.
 fn rate(run: &RunResult, from: f64, until: f64) -> f64 {
     let of = |values: &[f64]| {
@@ -58,7 +40,7 @@ fn rate(run: &RunResult, from: f64, until: f64) -> f64 {
 #[test]
 fn sessions_fill_it_in_spite_of_random_losses() {
     for seed in 1..=3 {
-        let run = sessions(&network(1, 5e-4, ""), seed);
+        let run = run_sessions(&network(1, 5e-4, ""), seed);
         let carried = run.flows[0].goodput_bps / 1e6 / OF_SESSIONS;
         assert!(carried >= 0.9 * 130.0, "seed {seed}: {carried} Mbps");
     }
@@ -73,8 +55,13 @@ fn it_is_back_soon_after_a_burst_of_losses() {
         "timetable = [{{ at = \"{BURST} s\", up = false }}, {{ at = \"{BURST}.1 s\", up = true }}]"
     );
     for (level, run, scale, loss) in [
-        ("packet", packets as fn(&str, u64) -> RunResult, 10, 5e-6),
-        ("stack", sessions, 1, 5e-4),
+        (
+            "packet",
+            run_packets as fn(&str, u64) -> RunResult,
+            10,
+            5e-6,
+        ),
+        ("stack", run_sessions, 1, 5e-4),
     ] {
         for seed in 1..=2 {
             let run = run(&network(scale, loss, &burst), seed);

@@ -14,7 +14,7 @@ use rand::rngs::ChaCha20Rng;
 
 /// What headers leave of a packet of 1500 bytes at each level.
 const OF_PACKETS: f64 = 1448.0 / 1500.0;
-const OF_SESSIONS: f64 = 1434.0 / 1500.0;
+pub(crate) const OF_SESSIONS: f64 = 1434.0 / 1500.0;
 
 /// 60 s over links `l0`, `l1`, … of these rates (Mbps) and one-way delays (ms), with queues of a
 /// bandwidth-delay product and paths `p0`, `p1`, … over them; `link` goes into each, `more` behind.
@@ -38,13 +38,13 @@ fn sessions(text: &str) -> Experiment {
     only(Scenario::parse(text, "x.toml").unwrap().session_points())
 }
 
-fn run_sessions(text: &str, seed: u64) -> RunResult {
+pub(crate) fn run_sessions(text: &str, seed: u64) -> RunResult {
     let mut run = stack::Simulation::new(&sessions(text), seed).unwrap();
     run.run(&AtomicBool::new(false))
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn run_packets(text: &str, seed: u64) -> RunResult {
+pub(crate) fn run_packets(text: &str, seed: u64) -> RunResult {
     let experiment = only(Scenario::parse(text, "x.toml").unwrap().points());
     let mut run = packet::Simulation::new(&experiment, seed).unwrap();
     run.run(&AtomicBool::new(false))
