@@ -192,6 +192,8 @@ pub struct AckPolicy {
     pub max_delay: Duration,
     /// Bytes of an acknowledgement on the reverse links.
     pub bytes: u32,
+    /// It says when the largest packet arrived.
+    pub times: bool,
 }
 
 /// What is measured.

@@ -195,6 +195,9 @@ pub struct Flow {
     pub ack_delay: Option<TimeSpan>,
     /// Bytes of an acknowledgement, on reverse links; at most 65535. Default: "52 B".
     pub ack_size: Option<Bytes>,
+    /// Whether ACKs say when packets arrived, as in sessions. Without that, as with TCP, the sender
+    /// knows round-trip times but no one-way delays. Default: true.
+    pub receive_times: Option<bool>,
     /// Whether packets are ECN-capable: queues with `ecn = true` mark them instead of dropping
     /// them. Default: false.
     pub ecn: Option<bool>,

@@ -555,6 +555,7 @@ impl Context<'_> {
             every,
             max_delay,
             bytes: self.bytes("ack_size", self.flow.ack_size, 52),
+            times: self.flow.receive_times.unwrap_or(true),
         }
     }
 

@@ -189,6 +189,7 @@ fn of_the_kernel(flow: &Flow) -> Refused {
         ("ack_every", flow.ack_every.is_some()),
         ("ack_delay", flow.ack_delay.is_some()),
         ("ack_size", flow.ack_size.is_some()),
+        ("receive_times", flow.receive_times.is_some()),
         ("headers", flow.headers.is_some()),
         ("scheduler", flow.scheduler.is_some()),
     ];

@@ -88,6 +88,7 @@ pub(super) fn refused(flow: &Flow) -> Vec<(&'static str, String)> {
     only("initial_window", window, "\"10 packets\"");
     let headers = flow.headers.is_some_and(|headers| headers.0 != HEADERS);
     only("headers", headers, "\"66 B\"");
+    only("receive_times", flow.receive_times == Some(false), "true");
     let mut own = |key, written: bool, own: &str| {
         if written {
             let message = format!("sessions have {own}: leave it out");

@@ -121,7 +121,8 @@ fn what_is_not_said_is_as_documented() {
         AckPolicy {
             every: 1,
             max_delay: ms(40),
-            bytes: 52
+            bytes: 52,
+            times: true,
         }
     );
 
@@ -221,7 +222,8 @@ fn everything_that_can_be_said_arrives() {
         retransmission_timeout = { tcp = { min = \"200 ms\" } }\n\
         initial_window = \"2 packets\"\nwindow_floor = \"1.5 \
         packets\"\nthreshold_floor = \"2 packets\"\n\
-        ack_every = \"2 packets\"\nack_delay = \"200 ms\"\nack_size = \"40 B\"\necn = true";
+        ack_every = \"2 packets\"\nack_delay = \"200 ms\"\nack_size = \"40 B\"\n\
+        receive_times = false\necn = true";
     let mut scenario = with("[links.a]", link);
     for line in flow.lines() {
         let (key, value) = line.split_once(" = ").unwrap();
@@ -312,7 +314,8 @@ fn everything_that_can_be_said_arrives() {
         AckPolicy {
             every: 2,
             max_delay: ms(200),
-            bytes: 40
+            bytes: 40,
+            times: false,
         }
     );
 

@@ -43,6 +43,7 @@ fn experiment(pairs: usize) -> Experiment {
             every: 1,
             max_delay: Duration::ZERO,
             bytes: 40,
+            times: true,
         },
         ecn: false,
         l4s: false,

@@ -234,13 +234,13 @@ impl Simulation<'_> {
     #[inline(always)]
     fn on_returned(&mut self, item: Transit) {
         let record = self.network.record(item.number);
-        let one = One {
-            number: record.largest().unwrap_or(0),
-            received: record.received,
-        };
         let plain = record.marks == 0 && record.delay.is_zero();
+        let one = record.received.filter(|_| plain).map(|received| One {
+            number: record.largest().unwrap_or(0),
+            received,
+        });
         let mut sending = self.sending(item.subflow());
-        match plain && !sending.learns() && sending.acknowledge_oldest(one) {
+        match one.is_some_and(|one| !sending.learns() && sending.acknowledge_oldest(one)) {
             true => self.network.release(item.number),
             false => self.on_returned_any(item),
         }
@@ -257,7 +257,7 @@ impl Simulation<'_> {
             ranges: &record.ranges,
             delay: record.delay,
             ce_count: (record.marks > 0).then_some(record.marks),
-            receive_time: Some(record.received),
+            receive_time: record.received,
             elsewhere: false,
         };
         self.outcome.clear();

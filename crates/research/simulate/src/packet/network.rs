@@ -166,7 +166,8 @@ impl Network {
                 // Where each packet is acknowledged at once and nothing happens to
                 // acknowledgements, the receiver has no state, and the packet's way there and the
                 // acknowledgement's back are one constant delay.
-                let at_once = flow.ack.every <= 1 && last_back.is_none();
+                let ack = &flow.ack;
+                let at_once = ack.every <= 1 && ack.times && last_back.is_none();
                 let back = spec.return_delay + flow.extra_return;
                 self.paths.push(SubflowPath {
                     hops: spec.links.len() as u32,

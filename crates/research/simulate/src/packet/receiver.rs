@@ -16,8 +16,8 @@ pub(super) struct AckRecord {
     pub(super) ranges: Vec<RangeInclusive<u64>>,
     /// How long the largest was held back.
     pub(super) delay: Duration,
-    /// When the largest arrived.
-    pub(super) received: Time,
+    /// When the largest arrived, if it says so.
+    pub(super) received: Option<Time>,
     pub(super) marks: u64,
 }
 
@@ -104,7 +104,7 @@ impl Receiver {
         record.ranges.clear();
         record.ranges.extend_from_slice(&self.ranges);
         record.delay = now.since(self.largest_at);
-        record.received = self.largest_at;
+        record.received = self.policy.times.then_some(self.largest_at);
         record.marks = self.marks;
         self.held = 0;
         self.deadline = None;
@@ -175,6 +175,7 @@ mod tests {
             every,
             max_delay: 100 * MS,
             bytes: 40,
+            times: true,
         })
     }
 
@@ -204,7 +205,7 @@ mod tests {
         receiver.acknowledge(at(130), &mut record);
         assert_eq!(
             (record.ranges.as_slice(), record.delay, record.received),
-            ([0..=2].as_slice(), 100 * MS, at(30))
+            ([0..=2].as_slice(), 100 * MS, Some(at(30)))
         );
     }
 

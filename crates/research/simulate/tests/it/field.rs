@@ -109,7 +109,7 @@ const ALONE: fn(&Experiment, &RunResult) -> Numbers =
     |experiment, result| vec![goodput(result, "main"), queueing(experiment, result)];
 const SAY_ALONE: fn(&[f64]) -> String = |of| format!("{}, {:.0}", rate(of[0]), of[1]);
 
-const TABLES: [Table; 9] = [
+const TABLES: [Table; 10] = [
     Table {
         file: "apart",
         level: Level::Packet,
@@ -160,6 +160,12 @@ const TABLES: [Table; 9] = [
             vec![share(result), apart.goodput_bps / 1e6]
         },
         say: |of| format!("{:.0}, {}", of[0], rate(of[1])),
+    },
+    Table {
+        file: "return",
+        level: Level::Packet,
+        measure: |_, result| vec![goodput(result, "main"), goodput(result, "other")],
+        say: |of| format!("{}, {}", rate(of[0]), rate(of[1])),
     },
     Table {
         file: "crossing",
@@ -306,6 +312,7 @@ fn missed(tables: &[(&'static str, String, Rows)]) -> Vec<String> {
                 "beside" if network.contains("lost") => auto[1] >= 0.8 * one.expect("a column")[1],
                 "beside" => fair(auto[0]),
                 "together" => network.starts_with("bbr") || fair(auto[0]),
+                "return" if network == "two links, one way back" => auto[0] >= 0.9 * cubic[0],
                 _ => true,
             };
             if !good {

@@ -70,6 +70,7 @@ fn flow(law: &str, paths: &[usize]) -> Flow {
             every: 1,
             max_delay: Duration::ZERO,
             bytes: 40,
+            times: true,
         },
         ecn: false,
         l4s: false,
@@ -426,6 +427,7 @@ fn delayed_acknowledgements_halve_the_increase() {
             every,
             max_delay: 100 * MS,
             bytes: 40,
+            times: true,
         };
         flow.sender.max_ack_delay = 100 * MS;
         let mut experiment = experiment(parallel(&[12.0]), vec![flow], 60);
@@ -598,7 +600,7 @@ proptest! {
             let mut flow = flow(law, &[0]);
             (flow.ecn, flow.size) = (ecn, size.map(Distribution::Fixed));
             (flow.sender.loss_detection, flow.sender.max_ack_delay) = (detection, 25 * MS);
-            flow.ack = AckPolicy { every, max_delay: 25 * MS, bytes: 40 };
+            flow.ack = AckPolicy { every, max_delay: 25 * MS, bytes: 40, times: true };
             let result = run(&experiment(topology.clone(), vec![flow], 10), seed);
             format!("{:?} {:?}", result.flows[0].subflows, result.links)
         };

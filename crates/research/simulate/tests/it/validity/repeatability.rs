@@ -29,6 +29,7 @@ fn with_everything(law: &str) -> Experiment {
         every: 2,
         max_delay: seconds(0.04),
         bytes: 52,
+        times: true,
     };
     let topology = one_link(link, &[seconds(0.01), seconds(0.03)]);
     let mut experiment = experiment(topology, vec![flow; 4], (1.0, 6.0));

@@ -85,6 +85,7 @@ pub(crate) fn flow(law: &str, paths: &[usize]) -> Flow {
             every: 1,
             max_delay: Duration::ZERO,
             bytes: 40,
+            times: true,
         },
         ecn: false,
         l4s: false,

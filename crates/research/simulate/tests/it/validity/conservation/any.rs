@@ -345,6 +345,7 @@ fn sender() -> impl Strategy<Value = (SenderConfig, AckPolicy)> {
                     every,
                     max_delay,
                     bytes,
+                    times: true,
                 };
                 (sender, ack)
             },
