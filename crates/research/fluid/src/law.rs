@@ -1,6 +1,6 @@
 //! Window laws as fluids, by their own code.
 
-use manyway_control::laws::{AnyLaw, Fluid, Lia};
+use manyway_control::laws::{AnyLaw, AutoGroup, Fluid, Lia};
 use manyway_control::{LawSpec, Path, Scalar, WindowLaw};
 use nalgebra::{DMatrix, DVector};
 use num_dual::Dual64;
@@ -16,6 +16,8 @@ pub enum FluidLaw {
     /// Max, the paper's fluid of LIA: without the minimum with Reno's increase, `φ_r = 2
     /// max_k(x_k/τ_k)/(x_r τ_r S²)`.
     Max,
+    /// A group of `auto` on Reno's line: `φ_r = (3/(1 + β)) ω_r/w_r²`.
+    AutoGroup,
 }
 
 /// A law that can't stand beside others whose prices are losses.
@@ -64,6 +66,7 @@ impl FluidLaw {
         match self {
             FluidLaw::Window(law) => WindowLaw::name(law),
             FluidLaw::Max => "max",
+            FluidLaw::AutoGroup => WindowLaw::name(&AutoGroup),
         }
     }
 
@@ -72,6 +75,7 @@ impl FluidLaw {
         match self {
             FluidLaw::Window(law) => law.increase(paths, r) / law.decrease(paths, r),
             FluidLaw::Max => Lia::linked(paths) / Lia.decrease(paths, r),
+            FluidLaw::AutoGroup => AutoGroup.increase(paths, r) / AutoGroup.decrease(paths, r),
         }
     }
 
@@ -80,6 +84,7 @@ impl FluidLaw {
         let decrease = match self {
             FluidLaw::Window(law) => law.decrease(paths, r),
             FluidLaw::Max => Lia.decrease(paths, r),
+            FluidLaw::AutoGroup => AutoGroup.decrease(paths, r),
         };
         paths[r].rate() / paths[r].rtt * decrease
     }
@@ -153,6 +158,10 @@ mod tests {
             near("coupled", 2.0 / (tau * sum).powi(2));
             // The paper's table has one τ less, which gives no pure number; I_r/D_r has both.
             near("semicoupled", 2.0 / (x * tau * tau * sum));
+            let equal = 0.2 / RATES.len() as f64;
+            let expected = 3.0 / 1.7 * (equal + 0.8 * x / sum) / (tau * x).powi(2);
+            let group = FluidLaw::AutoGroup.phi(&paths, r);
+            assert!((group / expected - 1.0).abs() < 1e-12, "{group} {expected}");
             let max = FluidLaw::Max.phi(&paths, r);
             let expected = 2.0 * largest / (x * tau * sum * sum);
             assert!((max / expected - 1.0).abs() < 1e-12);

@@ -24,7 +24,7 @@ mod wvegas;
 
 pub(crate) use added::{add, entries};
 pub use any::Visitor;
-pub use auto::Auto;
+pub use auto::{Auto, AutoGroup};
 pub use balia::Balia;
 pub use bbr::Bbr;
 pub use bmc::{Bmc, Manager, Weights};

@@ -24,9 +24,10 @@ const CLASS_2: &str = "Theorem IV.1 (2) of Peng et al.";
 const NINE: &str = "Lemmas G.1 and G.2 of Peng et al., which are strict off ties";
 const CLOSED: &str = "in closed form, docs/criteria.md";
 const FORMULA: &str = "by its formula";
+const SUM: &str = "a sum of ewtcp's φ and semicoupled's, which both meet it";
 
 fn of(criterion: Criterion, law: &FluidLaw, domain: &Domain) -> Option<&'static str> {
-    use Criterion::{C0, C1, C3, C4, C5};
+    use Criterion::{C0, C1, C2, C3, C4, C5};
     let equal = domain.equal_rtts();
     match law {
         FluidLaw::Window(AnyLaw::Reno(_) | AnyLaw::Ewtcp(_)) => Some(SEPARATE),
@@ -43,6 +44,12 @@ fn of(criterion: Criterion, law: &FluidLaw, domain: &Domain) -> Option<&'static 
             as_printed.then(|| class(criterion, (*beta, *n), domain))?
         }
         FluidLaw::Max => max(criterion, domain),
+        FluidLaw::AutoGroup => match criterion {
+            C3 | C5 => Some(FORMULA),
+            // A sum of negative definite matrices is one.
+            C2 => class(criterion, (1.0, 1.0), domain).map(|_| SUM),
+            _ => None,
+        },
         // The minimum with Reno's increase never binds: x_r max x ≤ S².
         FluidLaw::Window(AnyLaw::Lia(_)) if equal => max(criterion, domain),
         FluidLaw::Window(AnyLaw::Lia(_)) => matches!(criterion, C3 | C5).then_some(FORMULA),

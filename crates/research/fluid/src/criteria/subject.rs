@@ -23,13 +23,15 @@ pub enum NoSubject {
 }
 
 impl Subject {
-    /// A law of the registry with its parameters, as it runs; or `max`, the paper's fluid of LIA.
+    /// A law of the registry with its parameters, as it runs; or `max`, the paper's fluid of LIA;
+    /// or `auto-group`, a group of `auto`.
     ///
     /// # Errors
     /// [`NoSubject`] for unknown laws and for those without a fluid form.
     pub fn law(text: &str) -> Result<Self, NoSubject> {
         let (label, law) = match text.trim() {
             "max" => ("max".to_owned(), FluidLaw::Max),
+            "auto-group" => ("auto-group".to_owned(), FluidLaw::AutoGroup),
             text => {
                 let spec: LawSpec = text.parse()?;
                 (spec.to_string(), FluidLaw::of(&spec)?)

@@ -26,10 +26,11 @@ use manyway_units::Time;
 
 use crate::bottleneck::joined;
 use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot, Target};
+use crate::law::{Path, Scalar, WindowLaw, total_rate};
 use crate::options::Options;
 use crate::slots::Slots;
 
-use super::cubic::{BETA, Curve};
+use super::cubic::{ALPHA, BETA, Curve};
 use delays::Delays;
 use queue::Queue;
 use rising::Rising;
@@ -109,6 +110,34 @@ struct Subflow {
     began: Time,
 }
 
+/// A subflow's part `ω` of the growth of a group of `count` subflows, where it has this share of
+/// their rates.
+fn part<D: Scalar>(share: D, count: f64) -> D {
+    share * (1.0 - EQUAL) + EQUAL / count
+}
+
+/// What [`Auto`] is for a group of subflows while their windows grow on Reno's line (RFC 9438
+/// §4.3), as they do where round trips are short or windows small, and if losses cut only the
+/// subflows that have them: `I_r = ω_r α/w_r` and `D_r = (1 − β) w_r` with `ω_r = 1/(5n) + (4/5)
+/// x_r/S` for n subflows. For analysis: no transfer runs it.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct AutoGroup;
+
+impl WindowLaw for AutoGroup {
+    fn increase<D: Scalar>(&self, paths: &[Path<D>], r: usize) -> D {
+        let share = paths[r].rate() / total_rate(paths);
+        part(share, paths.len() as f64) * ALPHA / paths[r].window
+    }
+
+    fn decrease<D: Scalar>(&self, paths: &[Path<D>], r: usize) -> D {
+        paths[r].window * (1.0 - BETA)
+    }
+
+    fn name(&self) -> &'static str {
+        "auto-group"
+    }
+}
+
 impl Auto {
     /// A controller without paths.
     pub fn new(options: Options) -> Self {
@@ -144,8 +173,7 @@ impl Auto {
             } else {
                 1.0 / count
             };
-            let share = EQUAL / count + (1.0 - EQUAL) * share;
-            path.curve.set_share(total * share);
+            path.curve.set_share(total * part(share, count));
         }
     }
 

@@ -12,7 +12,7 @@ const C: f64 = 0.4;
 /// `β_cubic` (RFC 9438 §4.6).
 pub(in crate::laws) const BETA: f64 = 0.7;
 /// `α_cubic = 3(1−β)/(1+β)` (RFC 9438 §4.3).
-pub(super) const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+pub(in crate::laws) const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
 /// One path's window; names as in RFC 9438 §4.1.2, windows in packets.
 ///

@@ -8,7 +8,7 @@ use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot, Target};
 use crate::options::Options;
 use crate::slots::Slots;
 
-pub(super) use curve::{BETA, Curve};
+pub(super) use curve::{ALPHA, BETA, Curve};
 
 /// CUBIC on every path by itself (RFC 9438): the uncoupled baseline that most hosts run.
 #[derive(Clone, Debug)]

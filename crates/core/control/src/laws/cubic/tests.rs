@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::curve::{ALPHA, Stage};
+use super::curve::Stage;
 use super::*;
 use crate::options::SlowStartKind;
 

@@ -52,6 +52,19 @@ fn table_1_is_as_printed() {
     assert!(class.jump_at_ties > 0.1 && rows[0].found.jump_at_ties < 1e-6);
 }
 
+/// Where losses cut only the subflow that has them; the theory of `auto` in docs/laws.md has this.
+#[test]
+fn a_group_of_auto_has_no_utility_and_meets_the_rest() {
+    let group = Subject::law("auto-group").unwrap();
+    let found = evaluate(&group, &small());
+    let holds = found.verdicts.each_ref().map(|verdict| verdict.holds);
+    let (yes, no) = (Some(true), Some(false));
+    assert_eq!(holds, [no, yes, yes, yes, yes, yes]);
+    // Two subflows, 0.664 of a Reno flow each: √(3/1.7 · 1/2 · 1/2).
+    let found = tradeoff(law("auto-group")).unwrap();
+    assert!((found.shared - 1.328).abs() < 1e-3, "{found:?}");
+}
+
 #[test]
 fn the_same_seed_gives_the_same_evidence() {
     let balia = Subject::law("balia").unwrap();
