@@ -1,10 +1,12 @@
-//! Runs of law mPath, whose paths come and go, don't depend on threads.
+//! Runs of law mPath, whose paths come and go: `tau` decides which relays are usable, and runs don't
+//! depend on threads.
 
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use manyway_scenario::Scenario;
 use manyway_simulate::batch::{self, Control, Job, Level, Plan, Shard};
-use manyway_simulate::packet::RunResult;
+use manyway_simulate::packet::{RunResult, Simulation};
 
 /// All results as text, so that not-a-number is equal to itself.
 fn results(threads: usize) -> Vec<String> {
@@ -43,4 +45,57 @@ fn one_thread_or_two_make_no_difference() {
     assert!(one == results(2));
     // Seeds do.
     assert_ne!(one[0], one[1]);
+}
+
+/// A direct path with a round trip of 20 ms, up to 40 with its queue, and one through a relay with
+/// 200.
+fn detour(relays: &str) -> RunResult {
+    let text = format!(
+        r#"
+        name = "Detour"
+        duration = "20 s"
+        [links.direct]
+        rate = "6 Mbps"
+        delay = "10 ms"
+        [links.detour]
+        rate = "6 Mbps"
+        delay = "100 ms"
+        [paths.direct]
+        links = ["direct"]
+        [paths.detour]
+        links = ["detour"]
+        [flows.f]
+        law = "mpath"
+        paths = ["direct", "detour"]
+        {relays}
+        "#
+    );
+    let scenario = Scenario::parse(&text, "detour.toml").expect("the scenario is sound");
+    let point = scenario
+        .points()
+        .expect("the scenario is sound")
+        .swap_remove(0);
+    let mut simulation = Simulation::new(&point.experiment, 1).expect("the scenario is sound");
+    simulation.run(&AtomicBool::new(false))
+}
+
+/// The paper's τ, in round-trip times of the direct path: an answer that takes longer counts as
+/// none.
+#[test]
+fn a_relay_is_usable_within_tau_round_trips() {
+    for (relays, usable) in [
+        ("", false),
+        ("relays = { tau = 2 }", false),
+        ("relays = { tau = 12 }", true),
+    ] {
+        let result = detour(relays);
+        let path = &result.flows[0].subflows[1];
+        assert_eq!(path.openings > 0, usable, "{relays}: {path:?}");
+        assert_eq!(path.goodput_bps > 2e6, usable, "{relays}: {path:?}");
+        if !usable {
+            // Its answers are late, and no losses.
+            let fate = (path.packets_lost, path.timeouts);
+            assert_eq!(fate, (0, path.packets_sent), "{relays}: {path:?}");
+        }
+    }
 }
