@@ -28,10 +28,11 @@ fn sent(law: &str, link: &LinkConfig, bytes: u64) -> (Duration, u64) {
 #[test]
 fn slow_start_ends_before_the_queue_overflows() {
     for law in ["lia", "cubic", "auto"] {
-        for mbit in [50.0, 80.0, 100.0, 140.0] {
+        // It loses up to 12, 116, 10 and 186.
+        for (mbit, most) in [(50.0, 40), (80.0, 150), (100.0, 40), (140.0, 220)] {
             let (took, lost) = sent(law, &mbps(mbit, 10), 10 * MIB);
             let what = format!("{law} on twice {mbit} Mbps");
-            assert!(lost < 200, "{what}: {lost} lost");
+            assert!(lost < most, "{what}: {lost} lost");
             // What a path carries in a round trip stays in use: 0.2 s to start, and the rest at
             // full rate.
             let ideal = Duration::from_secs_f64(0.2 + 8.0 * 10.5 * 1.05 / (2.0 * mbit));
