@@ -1,8 +1,10 @@
-//! The experiments of the BMC thesis (`scenarios/bmc`), with its numbers beside ours.
+//! The experiments of the BMC thesis (`scenarios/bmc`) and its proportion manager's curve, with its
+//! numbers beside ours.
 //!
 //! In short it is a sample: fewer points and repetitions of the same scenarios.
 
 mod gates;
+mod manager;
 
 use manyway_simulate::measure::Summary;
 use manyway_simulate::packet::{FlowResult, RunResult, SubflowResult};
@@ -78,7 +80,7 @@ impl Study for BmcThesis {
     }
 
     fn reproduces(&self) -> &'static str {
-        "BMC (Honda 2009): Fig. 3.2, 4.1 and 5.2 to 5.18, and its proportion manager, packet level"
+        "BMC (Honda 2009): Fig. 3.1 to 4.1, 5.2 to 5.18, and its proportion manager, packet level"
     }
 
     fn cost(&self, size: Size) -> u32 {
@@ -269,7 +271,7 @@ impl Tables {
 type Measure = fn(&RunResult) -> Vec<f64>;
 
 fn outcome(tables: Tables, runs: Runs) -> Outcome {
-    let gates = gates::gates(&tables);
+    let gates = [gates::gates(&tables), manager::gates()].concat();
     let weights = WEIGHTS.map(|(d, law)| (format!("D = {d:.2}"), law));
     let bundles = BUNDLES.map(|(name, law)| (name.to_owned(), law));
     let of_d = |law: &str| {
@@ -375,7 +377,7 @@ fn outcome(tables: Tables, runs: Runs) -> Outcome {
         ours: ours(&tables),
         tables: tables.all(),
         headline,
-        figures: Vec::new(),
+        figures: vec![manager::figure()],
         details: Value::Null,
     }
 }
@@ -422,6 +424,7 @@ fn ours(tables: &Tables) -> Vec<Ours> {
             ours.push(Ours::mean(claim, name, &row.values[RATIO]));
         }
     }
+    ours.extend(manager::ours());
     ours
 }
 

@@ -80,6 +80,15 @@ pub enum Manager {
 const LEAST_GAIN: f64 = 1.0 / 8.0;
 
 impl Manager {
+    /// What [`Manager::Proportion`] leaves of a weight that is to give: `D − (D − D²)·K` (eq. 3.8).
+    ///
+    /// What it takes is largest at D = 1/2, and in proportion to K. From K = 1/(1−D) on it is all
+    /// of the weight and more: the manager stops at its `min`.
+    #[inline]
+    pub fn reduced(weight: f64, k: f64) -> f64 {
+        weight - (weight - weight * weight) * k
+    }
+
     /// Whether weights move at all.
     #[inline]
     pub(super) fn moves(&self) -> bool {
@@ -130,9 +139,7 @@ fn propose(members: &mut [Measure], k: f64, min: f64) -> bool {
         return false;
     }
     let before = members[giver].share;
-    let after = (before - (before - before * before) * k)
-        .max(floor)
-        .min(before);
+    let after = Manager::reduced(before, k).max(floor).min(before);
     members[giver].share = after;
     members[taker].share += before - after;
     before != after
