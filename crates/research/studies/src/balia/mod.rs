@@ -38,12 +38,14 @@ impl Study for Balia {
 
     fn run(&self, extent: Extent) -> Result<Outcome, Failure> {
         let results = Results::measure(extent)?;
+        let (figures, fig4) = figures::all(extent)?;
         let gates = [
             gates::friendliness(&results.friendliness[0].rows),
             gates::unequal_rtts(&results.unequal_rtts[0].rows),
             gates::aggregation(&results.aggregation[0].rows),
             gates::responsiveness(&results.responsiveness[0].rows),
             gates::oscillation(&results.oscillation[0].rows),
+            fig4,
         ]
         .concat();
         Ok(Outcome {
@@ -52,7 +54,7 @@ impl Study for Balia {
             ours: results.ours(),
             tables: Vec::new(),
             headline: results.headline(),
-            figures: figures::all(extent)?,
+            figures,
             details: serde_json::to_value(&results)?,
         })
     }

@@ -170,7 +170,19 @@ fn responsiveness(out: &mut String, variants: &[Of<Responsiveness>]) {
         ]);
     }
     let _ = writeln!(out, "{}", table.markdown());
-    let _ = writeln!(out, "![Windows on the second path](balia-fig4.svg)\n");
+    let _ = writeln!(
+        out,
+        "Fig. 4, one run of each law: the window on the second path, and the throughput of the \
+         multipath flow and of the five single-path flows, as means of 1 s.\n"
+    );
+    for (what, file) in [
+        ("Windows on the second path", "balia-fig4"),
+        ("Throughput of the multipath flow", "balia-fig4-multipath"),
+        ("Throughput of the single-path flows", "balia-fig4-single"),
+    ] {
+        let _ = writeln!(out, "![{what}]({file}.svg)");
+    }
+    out.push('\n');
     let _ = writeln!(
         out,
         "Under other conditions, the longest convergence, s (mean) / SP-TCP, Mbps:\n"
