@@ -85,6 +85,18 @@ pub(crate) fn responsiveness(rows: &[Responsiveness]) -> Vec<Gate> {
         .map(|row| (row.law.as_str(), row.single.mean))
         .collect();
     singles.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let singles_off = paper::columns().map(|column| {
+        let ours = of(column.law).map_or(f64::NAN, |row| row.single.mean);
+        (column.law, 100.0 * (ours / column.singles - 1.0))
+    });
+    let named = ["olia", "coupled"];
+    let most = named.map(|law| of(law).map_or(f64::NAN, |row| row.single.mean));
+    let others = singles.iter().filter(|(law, _)| !named.contains(law));
+    let above = others.filter(|(_, rate)| most.iter().any(|most| most <= rate));
+    let above = match most.iter().any(|rate| rate.is_nan()) {
+        true => f64::NAN,
+        false => above.count() as f64,
+    };
     let before_ewtcp = singles.iter().position(|(law, _)| *law == "ewtcp");
     let off = worst(factors.iter().map(|(law, factor)| (*law, factor.ln())));
     let olia = of("olia").map_or(f64::NAN, longest);
@@ -103,6 +115,8 @@ pub(crate) fn responsiveness(rows: &[Responsiveness]) -> Vec<Gate> {
             before_ewtcp.map_or(f64::NAN, |laws| laws as f64),
             listed(&singles, 2),
         ),
+        gate("balia/table-5-single-most").value(above, listed(&singles, 2)),
+        gate("balia/table-5-single-value").cases(singles_off, furthest(&singles_off)),
     ]
 }
 
