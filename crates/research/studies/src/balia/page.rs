@@ -28,7 +28,7 @@ pub(crate) fn page(results: &Results, gates: &[Gate]) -> String {
     out += &Gate::markdown(gates);
     out.push('\n');
     friendliness(&mut out, &results.friendliness);
-    unequal_rtts(&mut out, &results.unequal_rtts[0].rows);
+    unequal_rtts(&mut out, &results.unequal_rtts[0]);
     aggregation(&mut out, &results.aggregation);
     responsiveness(&mut out, &results.responsiveness);
     oscillation(&mut out, &results.oscillation[0].rows);
@@ -78,12 +78,13 @@ fn friendliness(out: &mut String, variants: &[Of<Friendliness>]) {
     let _ = writeln!(out, "{}", compared(variants, theirs, |row| &row.law, cell));
 }
 
-fn unequal_rtts(out: &mut String, rows: &[Friendliness]) {
+fn unequal_rtts(out: &mut String, Of { variant, rows }: &Of<Friendliness>) {
     heading(out, "Unequal round-trip times: friendliness");
     let _ = writeln!(
         out,
         "Five multipath flows over 8 Mbps, 10 ms and 2 Mbps, 100 ms, and five Reno flows on the \
-         second. Goodput of a flow, Mbps.\n"
+         second. Goodput of a flow, Mbps, in {} runs per law.\n",
+        variant.runs.repeat
     );
     let columns = ["multipath", "single path"].map(Column::right);
     let mut table = Table::new(std::iter::once(Column::left("law")).chain(columns));
