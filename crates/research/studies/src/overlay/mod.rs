@@ -87,7 +87,7 @@ fn measure(extent: Extent) -> Result<Outcome, Failure> {
         }
     }
     if !extent.full() {
-        for name in ["fig4h", "fig5h", "fig5h-most"] {
+        for name in ["fig4h", "fig4s", "fig5h", "fig5h-most"] {
             page = page.fill(name, "(Only with `--full`.)");
         }
     }

@@ -69,6 +69,10 @@ pub(crate) fn part(extent: Extent, runs: Runs) -> Result<Part, Failure> {
         let table = differences(&mixed, 2);
         part.gates.push(gate_heterogeneous(&table));
         part.tables.push(("fig4h", table));
+        let settings = run("overlay/fig4-settings")?;
+        let table = table_settings(&settings);
+        part.gates.extend(gates_settings(&settings, &table));
+        part.tables.push(("fig4s", table));
     }
     part.figures = [
         figures::fig3(&fig3),
@@ -186,6 +190,74 @@ pub(crate) fn differences(study: &Sweep, rows: usize) -> Table {
         let percent: Vec<f64> = runs.iter().map(|done| 100.0 * below(done)).collect();
         vec![mean(&percent), largest(&percent)]
     })
+}
+
+/// The same, and how much rates vary in time.
+fn table_settings(study: &Sweep) -> Table {
+    let columns = headings([
+        "mean difference, %",
+        "largest difference, %",
+        "mean deviation in time",
+    ]);
+    study.table(2, &columns, |runs| {
+        let percent: Vec<f64> = runs.iter().map(|done| 100.0 * below(done)).collect();
+        let deviations: Vec<f64> = runs.iter().map(|done| done.run.deviation).collect();
+        vec![mean(&percent), largest(&percent), mean(&deviations)]
+    })
+}
+
+/// What the paper says of demands, of numbers of paths, and of α and γ.
+fn gates_settings(study: &Sweep, table: &Table) -> Vec<Gate> {
+    const CONTROLS: [&str; 2] = ["AIAD", "MIMD"];
+    let cases = || {
+        let rules = RULES.into_iter();
+        rules.flat_map(|rule| CONTROLS.map(|control| (rule, control, format!("{control}, {rule}"))))
+    };
+    // The same skews, ratios and selections in the same order.
+    let runs = |rule: &str, case: &str| -> Vec<f64> {
+        let points = study.having(&[rule, case]).into_iter();
+        points
+            .flat_map(|point| study.runs(point).iter().map(|done| done.run.rate))
+            .collect()
+    };
+    let demands = cases().map(|(rule, control, case)| {
+        let low = runs(rule, control);
+        let high = runs(rule, &format!("{control}, 120 Mbps"));
+        let pairs = high.iter().zip(&low);
+        let off: Vec<f64> = pairs
+            .map(|(high, low)| 100.0 * (high / low - 1.0).abs())
+            .collect();
+        (case, largest(&off))
+    });
+    let paths = cases().map(|(rule, control, case)| {
+        let row = table.row(&[rule, &format!("{control}, k = 3")]);
+        (case, row.values[1].max)
+    });
+    let variance = RULES.map(|rule| {
+        let deviation = |case: &str| table.means(&[rule, case])[2];
+        (
+            rule.to_owned(),
+            deviation("MIMD, γ = 1.1") / deviation("MIMD"),
+        )
+    });
+    let found = |cases: &[(String, f64)], unit: &str| {
+        let words = cases
+            .iter()
+            .map(|(case, value)| format!("{case}: {value:.2}{unit}"));
+        words.collect::<Vec<_>>().join("; ")
+    };
+    let (demands, paths): (Vec<_>, Vec<_>) = (demands.collect(), paths.collect());
+    let words = [
+        found(&demands, " %"),
+        found(&paths, " %"),
+        found(&variance, " times"),
+    ];
+    let [demands_found, paths_found, variance_found] = words;
+    vec![
+        gate("overlay/settings-demand").cases(demands, demands_found),
+        gate("overlay/settings-paths").cases(paths, paths_found),
+        gate("overlay/settings-variance").cases(variance, variance_found),
+    ]
 }
 
 /// The largest difference of all rows with this rule.
