@@ -5,7 +5,9 @@
 use std::time::Duration;
 
 use manyway_control::laws::AnyController;
-use manyway_control::{Ack, Controller, LawSpec, Loss, NewPath, Options, Slot, Target};
+use manyway_control::{
+    Ack, Controller, LawSpec, Loss, NewPath, Options, PathVerdict, Slot, Target,
+};
 use manyway_units::Time;
 
 use crate::failure::Failure;
@@ -24,6 +26,9 @@ struct User {
     direct: Slot,
     proxied: Slot,
     direct_core: f64,
+    /// Whether the proxied path is closed when the law says that it is drained, as by a path
+    /// manager.
+    closes: bool,
     now: Time,
 }
 
@@ -45,8 +50,24 @@ impl User {
             direct,
             proxied,
             direct_core,
+            closes: false,
             now: Time::ZERO + RTT,
         })
+    }
+
+    fn closing(self) -> Self {
+        User {
+            closes: true,
+            ..self
+        }
+    }
+
+    /// So many steps later.
+    fn after(mut self, steps: u32) -> Self {
+        for _ in 0..steps {
+            self.step();
+        }
+        self
     }
 
     fn loads(&self) -> (f64, f64) {
@@ -67,6 +88,10 @@ impl User {
                 true => self.lose(slot),
                 false => self.acknowledge(slot, window),
             }
+        }
+        if self.closes && self.law.verdict(self.proxied) == PathVerdict::Drained {
+            // A path that isn't there has no window.
+            self.law.remove_path(self.proxied);
         }
         shared
     }
@@ -148,8 +173,13 @@ pub(super) fn gates() -> Result<Vec<Gate>, Failure> {
         access.push((name.clone(), (own + proxied) / of_one_flow(ACCESS)));
         direct.push((name, own / of_one_flow(share * ACCESS)));
     }
-    let (kept, proxied) = User::new(f64::INFINITY)?.means();
-    let redundant = proxied / (kept + proxied);
+    let part = |user: User| {
+        let (direct, proxied) = user.means();
+        proxied / (direct + proxied)
+    };
+    let redundant = part(User::new(f64::INFINITY)?);
+    let closed = part(User::new(f64::INFINITY)?.closing());
+    let late = part(User::new(f64::INFINITY)?.after(STEPS / 2));
     let list = |values: &[(String, f64)]| {
         let values = values.iter().map(|(_, value)| format!("{value:.2}"));
         values.collect::<Vec<_>>().join(", ")
@@ -160,5 +190,7 @@ pub(super) fn gates() -> Result<Vec<Gate>, Failure> {
         gate("mpath/figure-5-access").cases(access, access_found),
         gate("mpath/figure-5-direct").cases(direct, direct_found),
         gate("mpath/figure-5-redundant").value(redundant, format!("{redundant:.4}")),
+        gate("mpath/figure-5-redundant-closed").value(closed, format!("{closed:.4}")),
+        gate("mpath/figure-5-redundant-late").value(late, format!("{late:.4}")),
     ])
 }
