@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::claims::number;
 use crate::extent::{Extent, Size};
 use crate::failure::Failure;
-use crate::gate::{Gate, gate};
+use crate::gate::{Gate, GateRow, gate};
 use crate::measured::{self, goodput};
 use crate::ours::Ours;
 use crate::page::Page;
@@ -98,6 +98,10 @@ fn measure(extent: Extent) -> Result<Outcome, Failure> {
     let fig13_narrow = run("mpath/fig13", &narrow, &FIG13_COLUMNS, joining)?;
     let alpha = run("mpath/alpha", &[], &FIG7, paths)?;
     let beta = run("mpath/beta", &[], &BETA_COLUMNS, creation)?;
+    let long = [BETA_SWEEP, "duration=30 min"];
+    let beta_long = run("mpath/beta", &long, &BETA_COLUMNS, creation)?;
+    let wide = [&long[..], &["links.access.rate=400 Mbps"]].concat();
+    let beta_wide = run("mpath/beta", &wide, &BETA_COLUMNS, creation)?;
     let gates = [
         fig7_gates(&fig7, &fig7_short),
         fig9_gates(&fig9),
@@ -106,7 +110,7 @@ fn measure(extent: Extent) -> Result<Outcome, Failure> {
         fig12_gates(&fig12),
         fig13_gates(&fig13, &fig13_short, &fig13_narrow),
         alpha_gates(&alpha),
-        beta_gates(&beta),
+        beta_gates(&beta, &beta_long, &beta_wide),
         model::gates()?,
     ]
     .concat();
@@ -146,6 +150,8 @@ fn measure(extent: Extent) -> Result<Outcome, Failure> {
         .fill("fig13-narrow", &fig13_narrow.markdown(&[]))
         .fill("alpha", &alpha.markdown(&[]))
         .fill("beta", &beta.markdown(&[]))
+        .fill("beta-long", &beta_long.markdown(&[]))
+        .fill("beta-wide", &beta_wide.markdown(&[]))
         .text();
     let headline = [
         fig7.headline("Fig. 7", &[], ALL..ALL + 1),
@@ -169,6 +175,8 @@ fn measure(extent: Extent) -> Result<Outcome, Failure> {
         fig13_narrow,
         alpha,
         beta,
+        beta_long,
+        beta_wide,
     ]);
     Ok(Outcome {
         page,
@@ -192,6 +200,9 @@ const SHORT_QUEUES: [&str; 7] = [
     "flows.tcp-2.access.queue=5 packets",
     "flows.tcp-3.access.queue=5 packets",
 ];
+
+/// The values of β that Fig. 25's drop is between.
+const BETA_SWEEP: &str = "sweep.\"flows.source.law\"=[\"mpath:beta=0.75\", \"mpath:beta=1\"]";
 
 /// Fig. 7 with one thing changed.
 const VARIANTS: [(&str, &[&str]); 4] = [
@@ -516,10 +527,15 @@ fn alpha_gates(table: &Table) -> Vec<Gate> {
     ]
 }
 
-fn beta_gates(table: &Table) -> Vec<Gate> {
+/// As it is, over half an hour, and then with a wide access link, too.
+fn beta_gates(table: &Table, long: &Table, wide: &Table) -> Vec<Gate> {
     let direct = |beta: &str| table.means(&[beta])[DIRECT];
     let full = |beta: &str| table.means(&[beta])[4];
-    let all = |beta: &str| table.means(&[beta])[0];
+    let drop = |row: GateRow, table: &Table| {
+        let [most, less] = ["mpath:beta=1", "mpath:beta=0.75"].map(|beta| table.means(&[beta])[0]);
+        let found = format!("{most:.1} Mbps with 1, {less:.1} with 0.75");
+        row.value(most / less, found)
+    };
     let chosen = direct("mpath");
     let above = ["mpath:beta=0.5", "mpath:beta=0.75", "mpath:beta=1"].map(direct);
     let (slow, quick) = (full("mpath:beta=0.05"), full("mpath"));
@@ -532,14 +548,9 @@ fn beta_gates(table: &Table) -> Vec<Gate> {
                 listed(above.iter().copied(), 2)
             ),
         ),
-        gate("mpath/figure-25-drop").value(
-            all("mpath:beta=1") / all("mpath:beta=0.75"),
-            format!(
-                "{:.1} Mbps with 1, {:.1} with 0.75",
-                all("mpath:beta=1"),
-                all("mpath:beta=0.75")
-            ),
-        ),
+        drop(gate("mpath/figure-25-drop"), table),
+        drop(gate("mpath/figure-25-drop-long"), long),
+        drop(gate("mpath/figure-25-drop-wide"), wide),
         gate("mpath/figure-25-slow").value(
             slow / quick,
             format!("{slow:.1} min with 0.05, {quick:.1} with 0.25"),
