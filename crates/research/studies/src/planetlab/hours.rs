@@ -29,8 +29,12 @@ pub(crate) struct Hours {
     pub(crate) reduced: Vec<Joined>,
     /// Fig. 16: pairs that the core limits.
     pub(crate) core: Vec<Tried>,
+    /// The same with flows of others on congested links.
+    pub(crate) core_shared: Vec<Tried>,
     /// Fig. 17: pairs that their access links limit.
     pub(crate) access: Vec<Tried>,
+    /// The same with queues of a quarter of the length.
+    pub(crate) access_short: Vec<Tried>,
     /// Fig. 27.
     pub(crate) reach: Vec<Reach>,
 }
@@ -76,7 +80,12 @@ pub(crate) fn hours(assumptions: &Assumptions, plan: Plan) -> Result<Hours, Fail
         background: Background::Elastic(4),
         ..assumptions.clone()
     };
+    let short = Assumptions {
+        queue_s: assumptions.queue_s / 4.0,
+        ..assumptions.clone()
+    };
     let reduced = networks(plan.networks, assumptions);
+    let short = networks(plan.networks, &short);
     let shared = networks(plan.networks, &others);
     let in_core = |network: &Network, (from, to)| {
         let (access, core) = bottlenecks(&network.route(from, to));
@@ -92,7 +101,13 @@ pub(crate) fn hours(assumptions: &Assumptions, plan: Plan) -> Result<Hours, Fail
         core: all("Fig. 16", &first(&reduced, in_core), |job| {
             tried(job, 80 * 60)
         })?,
+        core_shared: all("Fig. 16, others' flows", &first(&shared, in_core), |job| {
+            tried(job, 80 * 60)
+        })?,
         access: all("Fig. 17", &first(&reduced, at_end), |job| {
+            tried(job, 30 * 60)
+        })?,
+        access_short: all("Fig. 17, short queues", &first(&short, at_end), |job| {
             tried(job, 30 * 60)
         })?,
         reach: reach(&reduced, plan.pairs)?,
@@ -270,7 +285,9 @@ pub(crate) fn gates(hours: &Hours) -> Vec<Gate> {
         shared,
         reduced,
         core,
+        core_shared,
         access,
+        access_short,
         reach,
     } = hours;
     let one = |gate: GateRow, value: f64| gate.value(value, format!("{value:.2}"));
@@ -311,6 +328,10 @@ pub(crate) fn gates(hours: &Hours) -> Vec<Gate> {
             median(core, |pair| pair.found),
         ),
         one(gate("mpath/figure-16-open"), median(core, |pair| pair.open)),
+        one(
+            gate("mpath/figure-16-open-shared"),
+            median(core_shared, |pair| pair.open),
+        ),
         one(gate("mpath/figure-16-tried"), tried(core)),
         one(
             gate("mpath/figure-17-rate"),
@@ -321,6 +342,7 @@ pub(crate) fn gates(hours: &Hours) -> Vec<Gate> {
             median(access, |pair| pair.settled_s),
         ),
         one(gate("mpath/figure-17-tried"), tried(access)),
+        one(gate("mpath/figure-17-tried-short"), tried(access_short)),
         gate("mpath/figure-27-usable").cases(more, shown.join(", ")),
         one(gate("mpath/figure-27-enough"), at(4.0) / at(2.0)),
     ]
@@ -366,7 +388,12 @@ pub(crate) fn tables(hours: Option<&Hours>) -> [(&'static str, String); 3] {
         "of TCP's goodput",
         "settled, s",
     ]);
-    for (name, pairs) in [("in the core", &hours.core), ("at an end", &hours.access)] {
+    for (name, pairs) in [
+        ("in the core", &hours.core),
+        ("in the core, others' flows", &hours.core_shared),
+        ("at an end", &hours.access),
+        ("at an end, short queues", &hours.access_short),
+    ] {
         for pair in pairs {
             let minutes = match pair.all_min.is_finite() {
                 true => format!("{:.0}", pair.all_min),
