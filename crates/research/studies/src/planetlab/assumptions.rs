@@ -35,6 +35,8 @@ pub(crate) struct Assumptions {
     pub(crate) sway: f64,
     /// Share of the relays that don't answer (section 4.2: about 400 of 450 do).
     pub(crate) dead: f64,
+    /// What a relay has of its site's rates in both directions.
+    pub(crate) spare: f64,
     pub(crate) background: Background,
     /// What a queue holds, seconds of its link's rate.
     pub(crate) queue_s: f64,
@@ -67,6 +69,7 @@ impl Default for Assumptions {
             share: (1.0, 50.0),
             sway: 0.15,
             dead: 0.1,
+            spare: 1.0,
             background: Background::Reduced,
             queue_s: 0.1,
             manager: "{}",

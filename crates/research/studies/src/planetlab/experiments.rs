@@ -32,6 +32,8 @@ pub(crate) struct Size {
     pub(crate) together: Vec<(usize, u64)>,
     /// The same if end hosts are relays themselves.
     pub(crate) relaying: Vec<(usize, u64)>,
+    /// The same with relays of a quarter of the rates.
+    pub(crate) scarce: Vec<(usize, u64)>,
     /// What takes hours of simulated time.
     pub(crate) hours: Option<Plan>,
 }

@@ -78,6 +78,7 @@ impl Size {
             lists: vec![1, 5, 10, 20, 50, 100],
             together: vec![(50, 2), (100, 1)],
             relaying: vec![(50, 1), (100, 1), (200, 1)],
+            scarce: vec![(50, 2), (100, 1)],
             hours: Some(experiments::Plan {
                 networks: 5,
                 pairs: 4,
@@ -96,6 +97,7 @@ impl Size {
             lists: vec![10],
             together: vec![(20, 1)],
             relaying: vec![(20, 1)],
+            scarce: Vec::new(),
             hours: None,
         }
     }
@@ -132,12 +134,18 @@ fn measure(size: Size, seed: u64) -> Result<Results, Failure> {
         ..Assumptions::default()
     };
     let networks = networks(size.networks, &assumptions);
+    let scarce = Assumptions {
+        spare: 0.25,
+        ..assumptions.clone()
+    };
+    let scarce = experiments::networks(size.networks, &scarce);
     let pairs = alone("alone", &networks, (size.pairs, size.duration_s))?;
     Ok(Results {
         comparison: report::compare_alone(&pairs),
         lists: listed(&networks, &pairs, &size)?,
         together: together(&networks, (&size.together, false), size.together_s)?,
         relaying: together(&networks, (&size.relaying, true), size.together_s)?,
+        scarce: together(&scarce, (&size.scarce, false), size.together_s)?,
         variants: vary(&assumptions, &size, &pairs)?,
         hours: (size.hours.map(|plan| hours::hours(&assumptions, plan))).transpose()?,
         pairs,
@@ -213,7 +221,7 @@ fn page(results: &Results, gates: &[Gate]) -> String {
         .fill("lists", &report::lists(&results.lists))
         .fill(
             "together",
-            &report::together(&results.together, &results.relaying),
+            &report::together(&results.together, &results.relaying, &results.scarce),
         )
         .fill("variants", &report::variants(&results.variants))
         .fill("gates", &Gate::markdown(gates))

@@ -81,7 +81,11 @@ impl Network {
             let named = (0..count).map(|n| format!("{what}{n}"));
             named.map(|name| site(&assumptions, &name)).collect()
         };
-        let relays = make("relay", assumptions.relays);
+        let mut relays = make("relay", assumptions.relays);
+        for relay in &mut relays {
+            relay.up *= assumptions.spare;
+            relay.down *= assumptions.spare;
+        }
         let mut ends = make("end", assumptions.ends);
         ends.iter_mut().for_each(|end| end.dead = false);
         Network {

@@ -30,6 +30,8 @@ pub(crate) struct Results {
     pub(crate) lists: Vec<Listed>,
     pub(crate) together: Vec<Together>,
     pub(crate) relaying: Vec<Together>,
+    /// In the full run alone.
+    pub(crate) scarce: Vec<Together>,
     pub(crate) variants: Vec<Variant>,
     /// In the full run alone.
     pub(crate) hours: Option<Hours>,
@@ -230,7 +232,7 @@ pub(crate) fn lists(lists: &[Listed]) -> String {
 }
 
 /// Fig. 22 and 23.
-pub(crate) fn together(found: &[Together], relaying: &[Together]) -> String {
+pub(crate) fn together(found: &[Together], relaying: &[Together], scarce: &[Together]) -> String {
     let mut table = table(&[
         "pairs at a time",
         "data points",
@@ -249,6 +251,11 @@ pub(crate) fn together(found: &[Together], relaying: &[Together]) -> String {
         };
         (row, ", relays themselves", paper)
     }));
+    let rows = rows.chain(
+        scarce
+            .iter()
+            .map(|row| (row, ", relays with a quarter of the rates", "")),
+    );
     for (row, suffix, paper) in rows {
         table.row([
             format!("{}{suffix}", row.pairs),
@@ -494,6 +501,8 @@ fn of_many_pairs(results: &Results) -> Vec<Gate> {
         cases.collect::<Vec<_>>().join(", ")
     };
     let together = double(&results.together);
+    let scarce = double(&results.scarce);
+    let scarce_found = shown(&scarce);
     let (most_hosts, hosts): (Vec<_>, Vec<_>) = double(&results.relaying)
         .into_iter()
         .partition(|(pairs, _)| pairs == "200 pairs");
@@ -509,6 +518,7 @@ fn of_many_pairs(results: &Results) -> Vec<Gate> {
         gate("mpath/figure-20-still").value(still, format!("{still:.0} %")),
         gate("mpath/figure-21").value(fifty / all, format!("{fifty:.2} against {all:.2}")),
         gate("mpath/figure-22").cases(together, together_found),
+        gate("mpath/figure-22-scarce").cases(scarce, scarce_found),
         gate("mpath/figure-23").cases(hosts, hosts_found),
         gate("mpath/figure-23-200").value(most_hosts, format!("{most_hosts:.0} %")),
     ]
