@@ -108,9 +108,9 @@ fn main() -> ExitCode {
 
 /// A packet among 10,000 links should cost at most this many times one among ten, and one among
 /// 10,000 flows at most so many times one among a hundred: 250 and 130 ns where few take 109. It
-/// isn't so: it was 13 to 21 and 5 to 6 times on a busy virtual machine, where each packet waits for a
-/// dozen lines of main memory. That is 0.63 to 0.72 and 0.81 to 0.84 of the time that version of 21
-/// November 2026 took beside it, where 0.41 and 0.59 are the aim.
+/// isn't so: it was 13 to 21 and 5 to 6 times on a busy virtual machine. By a profile, most of that
+/// is loads from main memory. The version of 21 November 2026 beside it took longer, but this one
+/// still takes 0.63 to 0.72 and 0.81 to 0.84 of its time, where 0.41 and 0.59 are the aim.
 const MOST_AMONG: [f64; 2] = [2.3, 1.2];
 
 /// Whether it is so.

@@ -1,5 +1,5 @@
-//! Runs of law mPath, whose paths come and go: `tau` decides which relays are usable, and runs don't
-//! depend on threads.
+//! Runs of law mPath, whose paths come and go: `tau` decides which relays are usable, and runs
+//! don't depend on threads.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
