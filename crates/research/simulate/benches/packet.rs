@@ -82,7 +82,9 @@ fn main() -> ExitCode {
             or_none(ratio.map(|_| format!("{:.2}", scene.bound))),
         ]);
     }
-    println!("{table}");
+    if !scenes.is_empty() {
+        println!("{table}");
+    }
     let rate = |name: &str| {
         let at = scenes.iter().position(|scene| scene.name == name)?;
         Some(speeds[at].ours)
@@ -108,9 +110,10 @@ fn main() -> ExitCode {
 
 /// A packet among 10,000 links should cost at most this many times one among ten, and one among
 /// 10,000 flows at most so many times one among a hundred: 250 and 130 ns where few take 109. It
-/// isn't so: it was 13 to 21 and 5 to 6 times on a busy virtual machine. By a profile, most of that
-/// is loads from main memory. The version of 21 November 2026 beside it took longer, but this one
-/// still takes 0.63 to 0.72 and 0.81 to 0.84 of its time, where 0.41 and 0.59 are the aim.
+/// isn't so: it was 11 and 4 times on a virtual machine, 683 and 266 ns where few took 60 and 66.
+/// By a profile, most of that is loads from main memory. The version of 21 November 2026 beside it
+/// took longer: this one takes 0.69 to 0.75 and 0.80 to 0.85 of its time, where 0.41 and 0.59 are
+/// the aim.
 const MOST_AMONG: [f64; 2] = [2.3, 1.2];
 
 /// Whether it is so.
