@@ -78,6 +78,7 @@ fn what_sessions_have_not_is_refused() {
         "threshold_floor = \"2 packets\"",
         "headers = \"40 B\"",
         "ack_size = \"40 B\"",
+        "receive_times = false",
         "packet_size = \"576 B\"",
         "packet_size = \"65535 B\"",
         "receive_buffer = \"65535 B\"",
