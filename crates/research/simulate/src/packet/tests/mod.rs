@@ -419,6 +419,21 @@ fn a_transfer_over_two_paths_survives_the_loss_of_one() {
     assert!((delivered - 10_000_500.0).abs() < 1.0, "{delivered}");
 }
 
+/// Acknowledgements without times change nothing for a law that knows no one-way delays, also if
+/// each packet has one.
+#[test]
+fn acknowledgements_can_leave_out_when_packets_arrived() {
+    let rate = |times| {
+        let mut flow = flow("reno", &[0]);
+        flow.ack.times = times;
+        let experiment = experiment(parallel(&[12.0]), vec![flow], 20);
+        let mut simulation = Simulation::new(&experiment, 1).unwrap();
+        assert_eq!(simulation.subflows[0].receiver.is_some(), !times);
+        simulation.run(&AtomicBool::new(false)).flows[0].goodput_bps
+    };
+    assert_eq!(rate(true), rate(false));
+}
+
 #[test]
 fn delayed_acknowledgements_halve_the_increase() {
     let growth = |every| {
