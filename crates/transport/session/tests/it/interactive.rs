@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use manyway_network::{Link, LinkConfig, Packet, Verdict};
 use manyway_session::{
-    Config, ConnectionHandle, Endpoint, Event, Incoming, Local, LocalId, Secrets, StreamId,
+    Config, ConnectionHandle, Endpoint, Event, Incoming, Local, LocalId, Secrets, StreamId, Ticket,
 };
 use manyway_units::{Rate, Time};
 use rand::SeedableRng;
@@ -36,8 +36,9 @@ enum What {
 
 /// A client at side 0 with a stream of bulk data and one of keystrokes, and a server at side 1 that
 /// sends keystrokes back. Path `p` leads from the sides' `p`-th addresses over links of its own.
-struct Net {
-    now: Time,
+pub(crate) struct Net {
+    pub(crate) now: Time,
+    ticket: Ticket,
     ends: [Endpoint; 2],
     links: Vec<[Link; 2]>,
     due: BinaryHeap<Reverse<(Time, u64, What)>>,
@@ -50,7 +51,7 @@ struct Net {
     echoes: Vec<Duration>,
     pings: Vec<Vec<Duration>>,
     /// Bytes of bulk data that the server has read.
-    read: u64,
+    pub(crate) read: u64,
 }
 
 fn address(side: usize, path: usize) -> SocketAddr {
@@ -60,7 +61,7 @@ fn address(side: usize, path: usize) -> SocketAddr {
 impl Net {
     /// Links of so many Mbps and so much delay each way, with queues of one bandwidth-delay
     /// product.
-    fn new(law: &str, links: &[(f64, u64)]) -> Self {
+    pub(crate) fn new(law: &str, links: &[(f64, u64)]) -> Self {
         let config = Arc::new(Config {
             cc: law.parse().expect("a law"),
             ..Config::default()
@@ -90,6 +91,7 @@ impl Net {
         };
         let mut net = Self {
             now: Time::ZERO,
+            ticket,
             ends,
             links: links.iter().copied().map(link).collect(),
             due: BinaryHeap::new(),
@@ -106,6 +108,19 @@ impl Net {
         net
     }
 
+    /// The client closes the connection and, once that is forgotten, makes another one.
+    pub(crate) fn reconnect(&mut self) {
+        let now = self.now;
+        let handle = self.handles[0].take().expect("connected");
+        let connection = self.ends[0].connection(handle).expect("alive");
+        connection.close(now, 0, "over");
+        self.handles = [None; 2];
+        self.streams = None;
+        self.run(now + Duration::from_secs(10));
+        let (now, ticket) = (self.now, self.ticket.clone());
+        self.ends[0].connect(now, &ticket).expect("pairs exist");
+    }
+
     fn later(&mut self, at: Time, what: What) {
         self.count += 1;
         self.due.push(Reverse((at, self.count, what)));
@@ -119,7 +134,7 @@ impl Net {
         }
     }
 
-    fn run(&mut self, until: Time) {
+    pub(crate) fn run(&mut self, until: Time) {
         while self.now < until {
             self.flush();
             let arrives = self.due.peek().map(|Reverse((at, ..))| *at);
@@ -171,8 +186,10 @@ impl Net {
             let mut quiet = true;
             for side in 0..2 {
                 while let Some((handle, event)) = self.ends[side].poll_event() {
-                    if event == Event::Connected {
-                        self.handles[side] = Some(handle);
+                    match event {
+                        Event::Connected => self.handles[side] = Some(handle),
+                        Event::Closed(_) => self.ends[side].forget(handle),
+                        _ => {}
                     }
                 }
             }

@@ -9,3 +9,4 @@ mod net;
 mod pair;
 mod picked_carriers;
 mod races;
+mod resume;
