@@ -314,13 +314,15 @@ impl Core {
     fn room(&self, relay: &RelayId, owner: &str, challenged: u64) -> Result<(), Problem> {
         match self.relays.get(relay) {
             Some(known) if known.challenged >= challenged => Err(Problem::Repeated),
-            Some(_) => Ok(()),
-            None if self.relays.len() >= self.limits.relays
-                || self.relays.owned(owner) >= self.limits.relays_per_token =>
+            Some(known) if *known.owner == *owner => Ok(()),
+            // One that has another token now counts for that one.
+            known
+                if known.is_none() && self.relays.len() >= self.limits.relays
+                    || self.relays.owned(owner) >= self.limits.relays_per_token =>
             {
                 Err(Problem::Full { what: "relays" })
             }
-            None => Ok(()),
+            _ => Ok(()),
         }
     }
 

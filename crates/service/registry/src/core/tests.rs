@@ -210,6 +210,30 @@ fn relays_are_bounded() {
     }
 }
 
+/// Who is enrolled with one token may come with another one, if that has room.
+#[test]
+fn a_relay_that_changes_its_token_counts_for_the_new_one() {
+    for (relays_per_token, expected) in [(2, None), (1, Some(Problem::Full { what: "relays" }))] {
+        let mut core = with(Limits {
+            relays_per_token,
+            ..Limits::default()
+        });
+        let cheap = Record {
+            relay: RelayId([8; 32]),
+            ..record()
+        };
+        let other = Record {
+            owner: "other".into(),
+            ..record()
+        };
+        core.relays_mut().insert(cheap, NOW + LEASE);
+        core.relays_mut().insert(other, NOW + LEASE);
+        let body = request(&core, NOW);
+        let enrolled = core.enrol_relay(NOW, from(1), RELAY_TOKEN, &body);
+        assert_eq!(enrolled.err(), expected, "{relays_per_token}");
+    }
+}
+
 /// To one host, and altogether. A HELLO over TCP is one more.
 #[test]
 fn hellos_to_claimed_addresses_are_bounded() {
