@@ -12,6 +12,7 @@ use manyway_transfer::{
     Conflict, Decision, Digest, Entry, Failure, FailureCode, GROUP, Policy, SafeName, ZEROS,
     decide, numbered,
 };
+use manyway_units::printable;
 use nix::sys::stat::{Mode, fchmod, fstat};
 use std::fs::File;
 use std::io;
@@ -244,7 +245,8 @@ impl Drop for Part {
             return;
         }
         if let Err(error) = self.dir.disk().remove(self.dir.as_fd(), &temporary) {
-            tracing::warn!(file = %temporary, %error, "can't remove an incomplete file");
+            let file = printable(&temporary, SafeName::MAX_LEN);
+            tracing::warn!(%file, %error, "can't remove an incomplete file");
         }
     }
 }

@@ -5,6 +5,7 @@ use super::part::touch;
 use super::temporary::is_temporary;
 use super::transfers::Sweeping;
 use manyway_transfer::SafeName;
+use manyway_units::printable;
 use nix::dir::{Dir, Type};
 use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::{Mode, SFlag, fstat, fstatat};
@@ -106,9 +107,10 @@ impl<'a> Sweep<'a> {
     }
 
     fn remove(&self, dir: BorrowedFd<'_>, name: &str) {
-        tracing::info!(file = %name, "removing an incomplete file of a former transfer");
+        let file = printable(name, SafeName::MAX_LEN);
+        tracing::info!(%file, "removing an incomplete file of a former transfer");
         if let Err(error) = self.disk.remove(dir, name) {
-            tracing::warn!(file = %name, %error, "can't remove an incomplete file");
+            tracing::warn!(%file, %error, "can't remove an incomplete file");
         }
     }
 
