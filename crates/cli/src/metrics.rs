@@ -32,11 +32,7 @@ pub(crate) async fn serve(
 ) -> anyhow::Result<()> {
     let (address, serving) = serve_metrics(address, text).await?;
     screen.say(&format!("Metrics on http://{address}/metrics"));
-    tokio::spawn(async move {
-        if let Err(error) = serving.await {
-            tracing::error!(%error, "the metrics server failed");
-        }
-    });
+    tokio::spawn(serving);
     Ok(())
 }
 

@@ -361,5 +361,15 @@ async fn metrics_are_served() {
     assert!(text.contains("{reason=\"malformed\"} 1\n"), "{text}");
     assert!(get("/health").await.ends_with("ok\n"));
     assert!(get("/").await.starts_with("HTTP/1.1 404"));
+    // Who says nothing holds up others, but holds no more than a place.
+    let connect = || tokio::net::TcpStream::connect(address);
+    let mut silent = Vec::new();
+    for _ in 0..16 {
+        silent.push(connect().await.unwrap());
+    }
+    let waits = tokio::time::timeout(Duration::from_millis(300), get("/health"));
+    assert!(waits.await.is_err());
+    silent.pop();
+    assert!(get("/health").await.ends_with("ok\n"));
     relay.stop();
 }
