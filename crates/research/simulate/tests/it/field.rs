@@ -374,9 +374,12 @@ fn the_field_page_says_what_the_scenarios_give() {
     let updates = std::env::var_os("MANYWAY_UPDATE_FIELD").is_some();
     let full = updates || std::env::var_os("MANYWAY_FULL").is_some();
     let laws: &[&str] = if full { &[] } else { &[SHORT] };
-    let tables = TABLES.map(|table| {
-        let (text, rows) = written(&table, laws);
-        (table.file, text, rows)
+    let tables = std::thread::scope(|scope| {
+        let tables = TABLES.map(|table| scope.spawn(move || (table.file, written(&table, laws))));
+        tables.map(|table| {
+            let (file, (text, rows)) = table.join().unwrap();
+            (file, text, rows)
+        })
     });
     let text: String = tables.iter().map(|(_, text, _)| text.as_str()).collect();
     if updates {
