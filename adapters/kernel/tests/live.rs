@@ -225,6 +225,62 @@ fn a_load_that_is_killed_has_happened_or_has_not() {
     assert!(killed > 0, "no load was killed");
 }
 
+/// A flow of a scenario at the live level, by the program that `MANYWAY` names.
+#[test]
+fn a_scenario_runs_a_law_that_is_loaded() {
+    const SCENARIO: &str = r#"
+        name = "kernel law"
+        duration = "4 s"
+        [links.a]
+        rate = "8 Mbps"
+        delay = "10 ms"
+        [links.b]
+        rate = "4 Mbps"
+        delay = "20 ms"
+        [paths.a]
+        links = ["a"]
+        [paths.b]
+        links = ["b"]
+        [flows.f]
+        law = "kernel:mptcp:mwtest"
+        paths = ["a", "b"]
+        [measure]
+        from = "2 s"
+    "#;
+    let (Some(_alone), Some(manyway)) = (kernel(), std::env::var_os("MANYWAY")) else {
+        return;
+    };
+    let before = settled();
+    run(&["load", "balia", "--as", "mwtest"], true);
+    let file = std::env::temp_dir().join(format!("manyway-kernel-{}.toml", std::process::id()));
+    std::fs::write(&file, SCENARIO).unwrap();
+    let program = Command::new(manyway)
+        .args(["run", "--level", "live", "--repeat", "1", "--json"])
+        .arg(&file)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A listener and three sockets of the sender, or more.
+    let uses = || -> u32 {
+        let list = run(&["list"], true);
+        let line = list.lines().find(|line| line.starts_with("mwtest "));
+        let uses = line.and_then(|line| line.split_whitespace().last());
+        uses.and_then(|uses| uses.parse().ok()).unwrap_or(0)
+    };
+    until("subflows use it", || uses() > 2);
+    let done = program.wait_with_output().unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let said = String::from_utf8([done.stdout, done.stderr].concat()).unwrap();
+    assert!(done.status.success(), "{said}");
+    let goodput = said.split("\"goodput_bps\":{\"mean\":").nth(1);
+    let goodput = goodput.and_then(|rest| rest.split(',').next()?.parse::<f64>().ok());
+    // More than over the faster path alone.
+    assert!(goodput.is_some_and(|bps| bps > 8e6), "{said}");
+    run(&["unload", "mwtest"], true);
+    until("nothing is left", || kept() == before);
+}
+
 #[test]
 fn a_thousand_connections_leave_nothing() {
     let Some(_alone) = kernel() else { return };
