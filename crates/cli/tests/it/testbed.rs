@@ -272,6 +272,39 @@ fn without_root_it_says_what_it_takes() {
     }
 }
 
+/// Where devices or MPTCP can't be had, however that came about.
+#[test]
+fn what_the_host_lacks_is_named() {
+    if !root() {
+        return;
+    }
+    let place = place();
+    let mptcp = "flows.ours={ law = \"kernel:mptcp:reno\", paths = [\"a\"] }";
+    for (apart, lose, law, said) in [
+        (
+            "--mount",
+            "mount -t tmpfs none /dev/net",
+            "flows.ours.law=lia",
+            "live links need the kernel's TUN devices: `modprobe tun`",
+        ),
+        (
+            "--net",
+            "echo 0 > /proc/sys/net/mptcp/enabled",
+            mptcp,
+            "it takes a kernel with CONFIG_MPTCP, and `sysctl net.mptcp.enabled=1`",
+        ),
+    ] {
+        let script = format!("{lose} && exec \"$0\" \"$@\"");
+        let mut command = Command::new("unshare");
+        command.args([apart, "sh", "-c", &script, env!("CARGO_BIN_EXE_manyway")]);
+        command.args(["run", "two.toml", "--level", "live", "--set", law]);
+        let done = command.current_dir(place.path()).output().unwrap();
+        let stderr = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(2), "{lose}: {stderr}");
+        assert!(stderr.contains(said), "{lose}: {stderr}");
+    }
+}
+
 #[test]
 fn what_the_kernel_lacks_is_named() {
     if !root() {
@@ -287,6 +320,8 @@ fn what_the_kernel_lacks_is_named() {
         assert_eq!(done.code, 2, "{}", done.stderr);
         let said = format!("{law}: this kernel has no congestion control nosuchlaw; it has ");
         assert!(done.stderr.contains(&said), "{}", done.stderr);
+        let hint = done.stderr.contains("`manyway kernel load LAW`");
+        assert_eq!(hint, law.contains("mptcp"), "{}", done.stderr);
     }
 }
 

@@ -65,7 +65,11 @@ pub fn check_laws(experiment: &Experiment) -> Result<(), String> {
         match law_socket(law) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(format!("{law}: {error}; it has {}", available()));
+                let more = match law.protocol {
+                    KernelProtocol::Mptcp => "; `manyway kernel load LAW` adds one of manyway's",
+                    KernelProtocol::Tcp => "",
+                };
+                return Err(format!("{law}: {error}; it has {}{more}", available()));
             }
             Err(error) => return Err(format!("{law}: {error}")),
         }
