@@ -22,11 +22,11 @@ impl Scene {
 
 pub(crate) fn all() -> Vec<Scene> {
     [
-        ("S1", "s1", 0.2),
+        ("S1", "s1", 0.3),
         ("S1, ACKs as packets", "s1-reverse", 0.0),
-        ("S2", "s2", 0.17),
-        ("S2-100", "s2-100", 0.0),
-        ("S2-1000", "s2-1000", 0.13),
+        ("S2", "s2", 0.27),
+        ("S2-100", "s2-100", 0.25),
+        ("S2-1000", "s2-1000", 0.18),
     ]
     .into_iter()
     .map(|(name, file, bound)| load(name, file, bound))
