@@ -211,7 +211,7 @@ fn read(file: &Path) -> Result<(Table, Metadata), String> {
     let metadata = fs::metadata(file).map_err(failed)?;
     if !is_possible(&metadata) {
         return Err(format!(
-            "{shown} is no configuration file: it is no regular file of at most 1 MiB"
+            "{shown} isn't a configuration file: it must be a regular file of at most 1 MiB"
         ));
     }
     // It names programs to run, as ssh's does.
@@ -424,7 +424,10 @@ impl Added {
         key: &str,
         value: &Value,
     ) -> Result<(), String> {
-        if root.find_subcommand(key).is_some() {
+        let mut options = target.command.get_arguments();
+        let option = options.find(|argument| is_option(argument, key));
+        // `registry` is a command, and an option of others.
+        if key == target.name || option.is_none() && root.find_subcommand(key).is_some() {
             let words = texts(value).ok_or("takes the command's arguments: a list of texts")?;
             let mut positionals = target.command.get_positionals();
             if key == target.name && !positionals.any(|argument| target.is_set(argument)) {
@@ -433,8 +436,7 @@ impl Added {
             }
             return Ok(());
         }
-        let mut options = target.command.get_arguments();
-        let Some(option) = options.find(|argument| is_option(argument, key)) else {
+        let Some(option) = option else {
             return Ok(());
         };
         let words = words(option, value)?;

@@ -58,6 +58,11 @@ fn what_is_not_set_comes_from_the_profile() {
         ),
         "--profile=p send --cc balia --port=1 -v --json --via=@a --via=@b --limit=8Mbps -- x"
     );
+    // A command has that name, too.
+    assert_eq!(
+        taken("registry = 'https://r#k'", &["send", "x", "--profile", "p"]),
+        "send x --profile p --registry=https://r#k"
+    );
     // Other commands don't have `limit`.
     assert_eq!(
         taken(
