@@ -63,7 +63,11 @@ impl Interface {
 }
 
 fn parse(text: &str) -> Result<(IpAddr, u8), String> {
-    let wrong = || format!("`{text}` is no address with bits, such as 10.77.0.1/24 or fd77::1/64");
+    let wrong = || {
+        format!(
+            "`{text}` isn't an address with a prefix length, such as 10.77.0.1/24 or fd77::1/64"
+        )
+    };
     let (address, bits) = text.trim().split_once('/').ok_or_else(wrong)?;
     let address: IpAddr = address.parse().map_err(|_| wrong())?;
     let bits: u8 = bits.parse().map_err(|_| wrong())?;
@@ -71,7 +75,7 @@ fn parse(text: &str) -> Result<(IpAddr, u8), String> {
     match bits <= size {
         true => Ok((address, bits)),
         false => Err(format!(
-            "`{text}` has more bits than the {size} of its address"
+            "`{text}` has a prefix longer than the {size} bits of its address"
         )),
     }
 }
@@ -105,7 +109,7 @@ impl FromStr for Interface {
         let all = !mask(bits) & mask(32);
         match address.is_ipv4() && bits < 31 && (host == 0 || host == all) {
             true => Err(format!(
-                "`{text}` is no host's address: it stands for all of its network"
+                "`{text}` isn't a host's address: it stands for its whole network"
             )),
             false => Ok(Self { address, bits }),
         }
@@ -145,11 +149,11 @@ mod tests {
     #[test]
     fn what_is_none_says_so() {
         for (text, says) in [
-            ("10.0.0.1", "no address with bits"),
-            ("10.0.0.1/x", "no address with bits"),
-            ("ten/8", "no address with bits"),
-            ("10.0.0.0/33", "more bits than the 32"),
-            ("fd77::/129", "more bits than the 128"),
+            ("10.0.0.1", "an address with a prefix length"),
+            ("10.0.0.1/x", "an address with a prefix length"),
+            ("ten/8", "an address with a prefix length"),
+            ("10.0.0.0/33", "prefix longer than the 32 bits"),
+            ("fd77::/129", "prefix longer than the 128 bits"),
             ("10.0.0.1/24", "the network is 10.0.0.0/24"),
         ] {
             let error = text.parse::<Cidr>().unwrap_err();
@@ -157,7 +161,7 @@ mod tests {
         }
         for text in ["10.77.0.0/24", "10.77.0.255/24", "10.255.255.255/8"] {
             let error = text.parse::<Interface>().unwrap_err();
-            assert!(error.contains("stands for all of its network"), "{error}");
+            assert!(error.contains("stands for its whole network"), "{error}");
         }
         for text in ["10.77.0.0/31", "10.77.0.1/31", "10.77.0.1/32", "fd77::/64"] {
             assert_eq!(text.parse::<Interface>().unwrap().to_string(), text);

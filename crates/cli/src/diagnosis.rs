@@ -100,7 +100,7 @@ impl fmt::Display for Diagnosis {
             ),
             Self::RelayDown(at) => write!(
                 f,
-                "the relay {at} doesn't answer. Check that it runs and that no firewall closes its \
+                "the relay {at} doesn't answer. Check that it runs and that no firewall blocks its \
                  port, or use another relay."
             ),
             Self::NotAtRelay(at) => write!(

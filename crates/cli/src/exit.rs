@@ -174,7 +174,7 @@ fn list(f: &mut fmt::Formatter<'_>, these: &Skipped, what: &str) -> fmt::Result 
     let names = if *count == 1 { "name" } else { "names" };
     write!(f, "{count} {names} {what}")?;
     if examples.is_empty() {
-        return f.write_str("; it lists them");
+        return f.write_str("; the other side lists them");
     }
     f.write_str(":")?;
     examples
@@ -537,7 +537,7 @@ mod tests {
         102 names left out:
           a: a symbolic link
           … and 101 more
-        2 names left out or changed at the receiver; it lists them
+        2 names left out or changed at the receiver; the other side lists them
         ");
         insta::assert_snapshot!(left_out(these(0, 0), these(1, 1)), @r"
         1 name left out or changed at the receiver:

@@ -132,7 +132,7 @@ fn ticket_of(which: &str) -> anyhow::Result<Option<RelayTicket>> {
     let ticket = text.trim().parse();
     ticket
         .map(Some)
-        .map_err(|error| usage(format!("`--revoke`: this is no RELAY: {error}")))
+        .map_err(|error| usage(format!("`--revoke`: this isn't a RELAY: {error}")))
 }
 
 /// The voucher of a RELAY of this relay.

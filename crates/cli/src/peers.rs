@@ -102,7 +102,7 @@ impl Peers {
                 let known = list.iter().any(|(other, _)| other == name);
                 ensure!(
                     !known,
-                    "{}: {name} has a line before: remove one of them",
+                    "{}: {name} already has a line above: remove one of them",
                     place()
                 );
                 list.push((name.to_owned(), peer));
@@ -232,7 +232,7 @@ fn parse_line(line: &str) -> Result<Option<(&str, Peer)>, String> {
     };
     if !is_name(name) {
         // It may be a ticket without a name, so it isn't shown.
-        return Err("the first word is no name for a peer".to_owned());
+        return Err("the first word can't be the name of a peer".to_owned());
     }
     let peer = Peer::parse(who).map_err(|error| format!("{name}: {error}"))?;
     Ok(Some((name, peer)))

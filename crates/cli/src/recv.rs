@@ -71,8 +71,8 @@ async fn recv(
     if source.is_some() {
         if args.code.code {
             return Err(usage(
-                "`--code` makes a code for a sender: leave it out, or the ticket that you fetch \
-                 from",
+                "`--code` makes a code for a sender: leave out either the option or the ticket \
+                 that you fetch from",
             ));
         }
         relays.check_access()?;

@@ -110,7 +110,7 @@ fn parse(file: &Path, text: &str) -> anyhow::Result<Tokens> {
 }
 
 /// Gives the registry the tokens of its file whenever that has changed. As long as the file can't
-/// be used, the tokens of before stay.
+/// be used, the previous tokens stay.
 async fn follow(screen: Screen, mut watch: Watch, registry: Handle) {
     let file: PathBuf = watch.path().to_owned();
     loop {
@@ -132,7 +132,7 @@ async fn follow(screen: Screen, mut watch: Watch, registry: Handle) {
                 ));
             }
             Err(error) => screen.error(&format!(
-                "The token file can't be used, so the tokens of before stay: {error}"
+                "The registry can't use the token file and keeps the previous tokens: {error}"
             )),
         }
     }

@@ -368,7 +368,7 @@ fn expand(address: SocketAddr, hosts: &[IpAddr]) -> Vec<SocketAddr> {
 /// Goes on forwarding for a while, so that senders can move to other paths.
 async fn drain(screen: &Screen, handle: &Handle, time: Duration) {
     handle.leave();
-    screen.say("Leaving: telling senders to use other paths. Repeat to end at once.");
+    screen.say("Stopping: telling senders to use other paths. Press Ctrl-C again to stop at once.");
     let waited = async {
         loop {
             let before = forwarded(handle);

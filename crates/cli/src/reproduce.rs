@@ -108,7 +108,7 @@ async fn collect(
         let outcome = tokio::select! {
             outcome = &mut running => outcome,
             () = stop.requested() => bail!(
-                "stopped: {} of {} studies are kept; the same command goes on from there",
+                "stopped: {} of {} studies are kept; run the same command to continue",
                 work.over,
                 studies.len()
             ),

@@ -54,7 +54,7 @@ fn attach(tun: &File, device: &str) -> io::Result<()> {
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     // The last byte of the name stays 0.
     if device.is_empty() || device.len() >= request.ifr_name.len() {
-        let message = format!("{device:?} is no name of a device: 1 to 15 bytes");
+        let message = format!("{device:?} can't be the name of a device: 1 to 15 bytes");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     for (to, from) in request.ifr_name.iter_mut().zip(device.bytes()) {

@@ -48,8 +48,8 @@ Examples:
 
 /// Forward TCP connections to and from another host
 ///
-/// The other host runs `manyway serve`, whose ticket this is. All connections share one encrypted
-/// connection over all paths.
+/// The other host runs `manyway serve`, which prints the TICKET. All connections share one
+/// encrypted connection over all paths.
 #[derive(Debug, Args)]
 #[command(after_help = FORWARD_EXAMPLES)]
 pub(crate) struct ForwardArgs {
@@ -110,8 +110,8 @@ Examples:
 
 /// Connect standard input and output to a TCP service through another host
 ///
-/// The other host runs `manyway serve`, whose ticket this is. Without HOST:PORT, manyway connects
-/// to the first target that it allows. This is what ssh's ProxyCommand needs.
+/// The other host runs `manyway serve`, which prints the TICKET. Without HOST:PORT, manyway
+/// connects to the first target that `serve` allows. This is what ssh's ProxyCommand needs.
 #[derive(Debug, Args)]
 #[command(after_help = CONNECT_EXAMPLES, override_usage = CONNECT_USAGE)]
 pub(crate) struct ConnectArgs {

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// Print this host's identity, and make one if there is none
+/// Print this host's id, and make an identity if there is none
 ///
 /// An identity is a key pair in a file that only you can read. Its public half is the id that this
-/// command prints, and no secret. Once this host has an identity, it proves it to every listener
-/// that it connects to, and its tickets contain the id. Listeners admit only those ids that you
-/// name if you start them with `--allow-peer`.
+/// command prints; it isn't a secret. Once this host has an identity, it proves it to every
+/// listener that it connects to, and its tickets contain the id. Listeners admit only those ids
+/// that you name if you start them with `--allow-peer`.
 #[derive(Debug, Args)]
 #[command(after_help = ID_EXAMPLES)]
 pub(crate) struct IdArgs {

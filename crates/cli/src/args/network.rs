@@ -64,7 +64,7 @@ pub(crate) struct NetworkArgs {
     #[arg(long, value_name = "RATE|TIMETABLE")]
     pub(crate) limit: Option<Limit>,
 
-    /// Most memory for received data that isn't on disk yet
+    /// Maximum memory for received data that isn't on disk yet
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     pub(crate) receive_window: ByteSize,
 
@@ -115,10 +115,10 @@ pub(crate) struct RelaySourceArgs {
     /// Registry that provides relays (https://HOST:PORT#KEY, as it prints it); repeatable for
     /// registries of one fleet
     ///
-    /// The registry chooses relays at random, and manyway uses them like those of `--via`. When
-    /// manyway has tried all of them, it fetches others. Others can reach the listener, which is
-    /// the side that prints a ticket, through some of them. One-time codes need a registry, too:
-    /// the first that is named.
+    /// The registry chooses relays at random, and manyway uses them like those of `--via`. With
+    /// `--cc mpath`, it fetches further relays once it has tried all of them; with `--pick`, when
+    /// too few of them work. Initiators can reach the listener, which is the side that prints a
+    /// ticket, through some of them. One-time codes need a registry, too: the first that is named.
     #[arg(long, value_name = "URL", value_delimiter = ',')]
     pub(crate) registry: Vec<RegistryUrl>,
 

@@ -28,7 +28,7 @@ pub(crate) struct PathsArgs {
     )]
     pub(crate) time: Duration,
 
-    /// Most data to send over all paths together
+    /// Maximum amount of data to send over all paths together
     #[arg(long, value_name = "SIZE", default_value = "500MB")]
     pub(crate) size: ByteSize,
 

@@ -71,7 +71,7 @@ pub(crate) struct RegistryArgs {
     #[arg(long, help_heading = "Limits")]
     pub(crate) allow_private: bool,
 
-    /// Most relays that may enrol with one token
+    /// Maximum number of relays that may enrol with one token
     #[arg(
         long,
         value_name = "N",
@@ -80,8 +80,8 @@ pub(crate) struct RegistryArgs {
     )]
     pub(crate) relays_per_token: usize,
 
-    /// Most requests per second from one address (IPv6: /64); many relays behind one address need
-    /// more
+    /// Maximum requests per second from one address (IPv6: /64); many relays behind one address
+    /// need more
     #[arg(
         long,
         value_name = "N",

@@ -9,7 +9,7 @@ use manyway::{ByteSize, Rate};
 use manyway_registry::RegistryUrl;
 use manyway_wire::relay::RelayId;
 
-/// Run a relay, which forwards packets between peers that you give access
+/// Run a relay, which forwards packets for people to whom you give access
 ///
 /// A relay forwards only packets that carry a grant. It issues grants to peers with access
 /// (`--invite`, or a voucher of a key that it trusts), and only towards peers that have consented.
@@ -114,7 +114,7 @@ pub(crate) struct TcpArgs {
     )]
     pub(crate) tcp_listen: Vec<SocketAddr>,
 
-    /// Most TCP connections at a time; a stream takes two
+    /// Maximum number of TCP connections at a time; a stream takes two
     #[arg(
         long,
         value_name = "N",

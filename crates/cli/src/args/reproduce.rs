@@ -7,9 +7,10 @@ use clap::Args;
 /// Reproduce five papers on multipath transfer: every table and figure, in one report
 ///
 /// manyway runs the experiments of the papers and writes report.html, which needs nothing else, and
-/// report.json. Both say of each claim what the paper has, what was found, and whether it holds.
-/// Studies that have run are kept in the directory: the same command goes on where it was stopped.
-/// `--full` also writes manyway-results.tar, an archive of the report and all of its data.
+/// report.json. For each claim, both give the paper's result and ours, and say whether it holds.
+/// manyway keeps finished studies in the directory: after an interruption, run the same command to
+/// continue. `--full` also writes manyway-results.tar, an archive of the report and all of its
+/// data.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReproduceArgs {

@@ -45,7 +45,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) log: PacketLog,
 
-    /// Print the JSON schema of that object and exit
+    /// Print the JSON schema of the object that `--json` prints, and exit
     #[arg(long, help_heading = "Output")]
     pub(crate) schema: bool,
 }
@@ -95,9 +95,9 @@ pub(crate) enum PacketFormat {
 
 /// Put the results of a scenario's shards together
 ///
-/// `manyway run --shard K/N --out DIR` carries out a part of a scenario's runs, and a machine or a
-/// job of a cluster for each K does all of them. The merged results are those of one `manyway run`,
-/// bit for bit.
+/// `manyway run --shard K/N --out DIR` executes one of N parts of a scenario's runs. Run each part
+/// on a machine of its own, or as a job of a cluster. The merged results are those of one `manyway
+/// run`, bit for bit.
 #[derive(Debug, Args)]
 #[command(after_help = MERGE_EXAMPLES)]
 pub(crate) struct MergeArgs {

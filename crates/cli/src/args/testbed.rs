@@ -9,9 +9,9 @@ use super::simulation::Assignments;
 
 /// Emulate a scenario's network on this host, for any program (Linux, root)
 ///
-/// Two network namespaces, sender and receiver, with an address at each end for each path of the
-/// file. Between them, its links work in real time. The file's flows don't run:
-/// `manyway run --level live` runs them.
+/// manyway makes two network namespaces, sender and receiver, with an address in each for each path
+/// of the file. The file's links connect them in real time. The file's flows don't run: `manyway
+/// run --level live` runs them.
 #[derive(Debug, Args)]
 pub(crate) struct TestbedArgs {
     #[command(subcommand)]
@@ -20,9 +20,9 @@ pub(crate) struct TestbedArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TestbedCommand {
-    /// Run a command at the sender of a network that is there as long as the command
+    /// Set up a network, run a command at its sender, and remove the network when the command ends
     ///
-    /// It finds the paths' names and addresses in TESTBED_PATHS, TESTBED_SENDER and
+    /// The command finds the paths' names and addresses in TESTBED_PATHS, TESTBED_SENDER and
     /// TESTBED_RECEIVER, separated by commas, and reaches the other end with `ip netns exec
     /// receiver`.
     Run(TestbedRunArgs),

@@ -236,7 +236,7 @@ fn expiry(text: &str) -> Result<Duration, String> {
 #[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "At the receiver")]
 pub(crate) struct ArrivalArgs {
-    /// Replace files that exist [default: refuse them]; when sending, only with HOST:DIR
+    /// Replace files that exist [default: refuse the transfer]; when sending, only with HOST:DIR
     #[arg(long, conflicts_with = "rename")]
     pub(crate) overwrite: bool,
 
@@ -254,10 +254,10 @@ pub(crate) struct ArrivalArgs {
     /// Delete files that the sender doesn't have from the received directories; when sending, only
     /// with HOST:DIR
     ///
-    /// manyway deletes only after everything has arrived. One exception: it deletes a directory
-    /// that a file replaces once that file has arrived. It keeps files that `--exclude` and similar
-    /// options leave out. It also keeps names at the top that begin with a dot, unless
-    /// `--allow-dotfiles` is given.
+    /// manyway deletes only after everything has arrived. One exception: if a file takes the place
+    /// of a directory, manyway deletes the directory as soon as the file has arrived. It keeps
+    /// files that `--exclude` and similar options leave out. It also keeps names at the top that
+    /// begin with a dot, unless `--allow-dotfiles` is given.
     #[arg(long, conflicts_with = "rename")]
     pub(crate) delete: bool,
 
@@ -345,8 +345,8 @@ impl ArrivalArgs {
 pub(crate) struct GuardArgs {
     /// Accept names at the top of DIR that begin with a dot, such as .ssh and .bashrc
     ///
-    /// In a home directory, such files decide which programs run. By default, manyway asks you if
-    /// it has a terminal, and otherwise refuses them.
+    /// In a home directory, such files decide which programs run. By default, manyway asks you
+    /// before it accepts them. If it has no terminal, it refuses the transfer.
     #[arg(long)]
     pub(crate) allow_dotfiles: bool,
 

@@ -46,11 +46,10 @@ pub(crate) struct TunArgs {
     )]
     pub(crate) name: String,
 
-    /// Largest packet in the tunnel, in bytes; the smaller one of both sides counts
+    /// Largest packet in the tunnel, in bytes; the smaller of the two sides' values applies
     ///
-    /// Only paths that carry such packets are used, and 100 bytes are added to each. 1280 is the
-    /// least that IPv6 needs, and passes nearly every path. Paths with Ethernet's 1500 bytes carry
-    /// 1350.
+    /// manyway adds 100 bytes to each packet and uses only paths that carry the result. IPv6 needs
+    /// at least 1280, which nearly every path carries. Paths with Ethernet's 1500 bytes carry 1350.
     #[arg(
         long,
         value_name = "BYTES",

@@ -72,7 +72,7 @@ async fn registry(
         Err(error) => {
             let mut text = words(&error);
             if let Some(ClientError::Unreachable { .. }) = error.downcast_ref() {
-                text += ". Check its URL, that it runs, and that no firewall closes its TCP port.";
+                text += ". Check its URL, that it runs, and that no firewall blocks its TCP port.";
             }
             report.problem(Kind::Registry, text);
         }

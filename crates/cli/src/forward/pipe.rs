@@ -148,7 +148,8 @@ impl Ends<'_> {
         if invitation.is_some() {
             if self.code {
                 return Err(usage(
-                    "`--code` makes a code for the other side: leave it out, or the ticket",
+                    "`--code` makes a code for the other side: leave out either the option or the \
+                     ticket",
                 ));
             }
             relays.check_access()?;

@@ -114,7 +114,7 @@ impl Measuring<'_> {
         let mut alone = BTreeMap::new();
         for name in report.alike() {
             self.screen.say(&format!(
-                "Measuring {name} alone for {}: its bottleneck may be another interface's, too",
+                "Measuring {name} alone for {}: it may share its bottleneck with another interface",
                 format_duration(time)
             ));
             let network = NetworkArgs {

@@ -243,7 +243,7 @@ impl Report {
             return "Nothing arrived on any path\n".to_owned();
         };
         let measured = format!(
-            "{} in {} after the warm-up{}",
+            "{} sent; measured for {} after the warm-up{}",
             ByteSize::new(self.bytes),
             match self.seconds < 1.0 {
                 true => format_duration(Duration::from_secs_f64(self.seconds)),

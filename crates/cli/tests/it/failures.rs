@@ -158,7 +158,7 @@ fn what_is_left_out_is_an_error_though_the_rest_arrives() {
     assert_eq!(there.unwrap_err().kind(), std::io::ErrorKind::NotFound);
     let skipped = "manyway: 1 name left out:\n  photos/socket: a device, a pipe or a socket\n";
     let altered = "1 name left out or changed at the receiver";
-    let told = format!("{skipped}{altered}; it lists them\n");
+    let told = format!("{skipped}{altered}; the other side lists them\n");
     assert_eq!((sent.code, sent.stderr.as_str()), (6, told.as_str()));
     let reason = "a symbolic link that leads out of the sent directory (`--links all`)";
     let told = format!("{skipped}{altered}:\n  photos/out: {reason}\n");

@@ -165,7 +165,7 @@ fn a_token_file_that_changes_counts_at_once_and_metrics_tell_of_its_names() {
     // A mistake doesn't shut anybody out.
     common::secret(&file, "client others short");
     registry.hear("tokens: the token in line 1");
-    assert!(registry.said.contains("the tokens of before stay"));
+    assert!(registry.said.contains("keeps the previous tokens"));
     common::secret(&dir.path().join("others"), other);
     assert!(doctor("others").contains("knows you"));
     registry.end();

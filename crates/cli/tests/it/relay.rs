@@ -133,7 +133,7 @@ fn invitations_are_listed_and_a_running_relay_refuses_those_that_are_revoked() {
             "begins with a letter",
         ),
         (&["--revoke", "bob"], 2, "no invitation is called bob"),
-        (&["--revoke", "mr1abc"], 2, "this is no RELAY"),
+        (&["--revoke", "mr1abc"], 2, "this isn't a RELAY"),
         (&["--revoke", "@missing"], 1, "can't read missing"),
         (&["--revoke", "ann", "--invites"], 2, "cannot be used with"),
     ] {
@@ -289,7 +289,7 @@ fn it_ends_when_asked_and_says_so() {
     let mut stderr = relay.stderr;
     stderr.read_to_string(&mut said).unwrap();
     relay.process.finish().ok();
-    assert!(said.contains("Leaving"), "{said}");
+    assert!(said.contains("Stopping: telling senders"), "{said}");
 }
 
 #[test]

@@ -119,7 +119,7 @@ fn what_is_finished_survives_an_interruption() {
     running.interrupt();
     let finished = running.finish();
     assert_eq!(finished.code, 1, "{finished:?}");
-    let said = "manyway: stopped: 0 of 1 studies are kept; the same command goes on from there";
+    let said = "manyway: stopped: 0 of 1 studies are kept; run the same command to continue";
     assert!(finished.stderr.contains(said), "{finished:?}");
     assert!(!dir.path().join("out/report.html").exists());
 }

@@ -169,7 +169,7 @@ fn both_sides_need_addresses_of_their_own_and_the_newest_has_the_tunnel() {
         (
             "same",
             "10.77.0.1/24",
-            "both sides have the address 10.77.0.1: give each another one",
+            "both sides have the address 10.77.0.1: change it on one side",
         ),
         (
             "elsewhere",

@@ -64,8 +64,8 @@ impl FromStr for KernelLaw {
         let usual = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(usual) {
             return Err(format!(
-                "{name:?} is no name of a congestion control: the kernel's have 1 to {MAX_NAME} \
-                 letters, digits, - and _"
+                "{name:?} can't be the name of a congestion control: the kernel's have 1 to \
+                 {MAX_NAME} letters, digits, - and _"
             ));
         }
         Ok(Self {

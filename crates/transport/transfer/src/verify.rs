@@ -218,13 +218,13 @@ impl Verifier {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VerifyError {
     /// More bytes than announced.
-    #[error("more bytes arrive than the {announced} announced")]
+    #[error("more bytes arrived than the {announced} announced")]
     TooLong {
         /// The manifest's size.
         announced: u64,
     },
     /// Fewer bytes than announced.
-    #[error("only {seen} bytes of {announced} announced")]
+    #[error("only {seen} of the {announced} announced bytes arrived")]
     TooShort {
         /// The manifest's size.
         announced: u64,

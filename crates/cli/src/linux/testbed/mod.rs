@@ -241,7 +241,7 @@ async fn up(screen: &Screen, args: &UpArgs) -> anyhow::Result<()> {
     }
     let mut said = String::new();
     stderr.read_to_string(&mut said).await?;
-    bail!("the testbed doesn't stand: {}", said.trim())
+    bail!("the testbed didn't start: {}", said.trim())
 }
 
 fn named(args: &UpArgs) -> anyhow::Result<String> {
@@ -251,8 +251,8 @@ fn named(args: &UpArgs) -> anyhow::Result<String> {
     let usual = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || name.len() > 60 || !name.chars().all(usual) {
         return Err(usage(format!(
-            "{name:?} is no name for a testbed: choose 1 to 60 letters, digits, -, _ and . with \
-             --name"
+            "{name:?} can't be the name of a testbed: choose 1 to 60 letters, digits, -, _ and . \
+             with --name"
         )));
     }
     Ok(name)

@@ -68,8 +68,11 @@ pub(super) fn down(name: Option<&str>) -> anyhow::Result<String> {
     let name = match (name, &names[..]) {
         (Some(name), _) => name,
         (None, [only]) => only,
-        (None, []) => bail!("no testbed stands"),
-        (None, several) => bail!("several testbeds stand: name one of {}", several.join(", ")),
+        (None, []) => bail!("no testbed is up"),
+        (None, several) => bail!(
+            "several testbeds are up: name one of {}",
+            several.join(", ")
+        ),
     };
     let mut socket = UnixStream::connect_addr(&address(name)?).map_err(|_| {
         let stand = match names.is_empty() {

@@ -53,7 +53,8 @@ pub(crate) async fn run(screen: &Screen, args: TunArgs) -> anyhow::Result<()> {
     if invitation.is_some() {
         if args.code.code {
             return Err(usage(
-                "`--code` makes a code for the other side: leave it out, or the ticket",
+                "`--code` makes a code for the other side: leave out either the option or the \
+                 ticket",
             ));
         }
         relays.check_access()?;
@@ -100,7 +101,7 @@ fn check(args: &TunArgs) -> anyhow::Result<()> {
     let named = matches!(args.name.parse(), Ok(PathSelector::Interface(_)));
     if !named || args.name.contains('%') {
         return Err(usage(format!(
-            "{:?} is no name of a network device: choose 1 to 15 letters and digits",
+            "{:?} can't be the name of a network device: choose 1 to 15 letters and digits",
             args.name
         )));
     }
@@ -285,14 +286,14 @@ async fn attend(
             let reason = "this ticket is for `manyway tun`";
             stream.refuse(Code::Unsupported, reason).await;
             connection.closed().await;
-            bail!("the peer wanted something else than a tunnel");
+            bail!("the peer wanted something other than a tunnel");
         }
     };
     if let Some(both) = theirs
         .iter()
         .find(|address| tunnel.filter.own.contains(address))
     {
-        let reason = format!("both sides have the address {both}: give each another one");
+        let reason = format!("both sides have the address {both}: change it on one side");
         stream.refuse(Code::Failed, reason.clone()).await;
         connection.closed().await;
         bail!(reason);

@@ -171,7 +171,7 @@ async fn content_that_is_not_what_was_announced() {
 
     let (told, _) = with_content(async |sender| sender.data(b"0123456789+").await).await;
     assert!(
-        told.starts_with("bad: more bytes arrive than the 10 announced"),
+        told.starts_with("bad: more bytes arrived than the 10 announced"),
         "{told}"
     );
 
@@ -180,7 +180,10 @@ async fn content_that_is_not_what_was_announced() {
         sender.trailer(b"012").await;
     })
     .await;
-    assert!(told.starts_with("bad: only 3 bytes of 10"), "{told}");
+    assert!(
+        told.starts_with("bad: only 3 of the 10 announced bytes"),
+        "{told}"
+    );
 }
 
 #[tokio::test]

@@ -225,7 +225,7 @@ async fn more_than_was_announced_is_not_written() {
         sender.data(&content(20)).await;
     })
     .await;
-    assert!(told.contains("more bytes arrive than the 10"), "{told}");
+    assert!(told.contains("more bytes arrived than the 10"), "{told}");
     assert_eq!(names(to.path()), [""; 0]);
     assert_eq!(allowance.left(), 15);
 }

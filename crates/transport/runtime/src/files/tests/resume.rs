@@ -348,7 +348,7 @@ async fn senders_that_keep_what_is_not_there() {
         (vec![Message::Kept(u64::MAX)], "unexpected Kept frame"),
         (
             vec![Message::Kept(2)],
-            "only 131072 bytes of 196608 announced",
+            "only 131072 of the 196608 announced bytes arrived",
         ),
         (
             vec![Message::Kept(2), Message::Accept],
