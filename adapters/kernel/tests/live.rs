@@ -261,7 +261,7 @@ fn a_scenario_runs_a_law_that_is_loaded() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A listener and three sockets of the sender, or more.
+    // The listener has the law, too.
     let uses = || -> u32 {
         let list = run(&["list"], true);
         let line = list.lines().find(|line| line.starts_with("mwtest "));

@@ -96,8 +96,8 @@ pub(crate) enum PacketFormat {
 /// Put the results of a scenario's shards together
 ///
 /// `manyway run --shard K/N --out DIR` executes one of N parts of a scenario's runs. Run each part
-/// on a machine of its own, or as a job of a cluster. The merged results are those of one `manyway
-/// run`, bit for bit.
+/// on a machine of its own, or as a job of a cluster. The merged results are those of one
+/// `manyway run`, bit for bit.
 #[derive(Debug, Args)]
 #[command(after_help = MERGE_EXAMPLES)]
 pub(crate) struct MergeArgs {

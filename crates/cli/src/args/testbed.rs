@@ -10,8 +10,8 @@ use super::simulation::Assignments;
 /// Emulate a scenario's network on this host, for any program (Linux, root)
 ///
 /// manyway makes two network namespaces, sender and receiver, with an address in each for each path
-/// of the file. The file's links connect them in real time. The file's flows don't run: `manyway
-/// run --level live` runs them.
+/// of the file. The file's links connect them in real time. The file's flows don't run:
+/// `manyway run --level live` runs them.
 #[derive(Debug, Args)]
 pub(crate) struct TestbedArgs {
     #[command(subcommand)]

@@ -37,8 +37,8 @@ pub struct MetricsError {
 /// Binds to `address`. Returns the bound address, and a future that serves `GET /metrics`, what
 /// `text` says in Prometheus' text format, and `GET /health`.
 ///
-/// Strangers who open connections and say nothing hold up others' requests, ten seconds for 16 of
-/// them, and cost no more than that.
+/// It serves 16 connections at a time and ends each after ten seconds. Strangers who open
+/// connections and say nothing can delay others' requests for that long.
 ///
 /// # Errors
 /// The address can't be bound.
@@ -49,10 +49,14 @@ pub async fn serve_metrics(
     let failed = |error| MetricsError { address, error };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
-    Ok((bound, serve(listener, text)))
+    Ok((bound, serve(listener, text, LASTS)))
 }
 
-async fn serve(listener: TcpListener, text: impl Fn() -> String + Clone + Send + Sync + 'static) {
+async fn serve(
+    listener: TcpListener,
+    text: impl Fn() -> String + Clone + Send + Sync + 'static,
+    lasts: Duration,
+) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
         let stream = match listener.accept().await {
@@ -73,7 +77,7 @@ async fn serve(listener: TcpListener, text: impl Fn() -> String + Clone + Send +
                 .keep_alive(false)
                 .max_buf_size(HEAD)
                 .serve_connection(TokioIo::new(stream), service);
-            if !matches!(timeout(LASTS, serving).await, Ok(Ok(()))) {
+            if !matches!(timeout(lasts, serving).await, Ok(Ok(()))) {
                 tracing::debug!("a request for metrics broke off");
             }
             drop(place);
@@ -102,4 +106,48 @@ fn answer<B>(request: &Request<B>, text: &impl Fn() -> String) -> Response<Full<
         }
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_says_nothing_makes_room_after_a_while() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let text = || "text\n".to_owned();
+        tokio::spawn(serve(listener, text, Duration::from_millis(100)));
+        let mut silent = Vec::new();
+        for _ in 0..CONNECTIONS {
+            silent.push(TcpStream::connect(address).await.unwrap());
+        }
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream
+            .write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n")
+            .await
+            .unwrap();
+        let mut answer = String::new();
+        // One request, and the connection ends.
+        let reading = stream.read_to_string(&mut answer);
+        timeout(LASTS, reading).await.unwrap().unwrap();
+        assert!(answer.ends_with("text\n"), "{answer}");
+    }
+
+    #[test]
+    fn other_methods_and_paths_are_refused() {
+        for (method, path, status) in [
+            (Method::GET, "/metrics", 200),
+            (Method::HEAD, "/health", 200),
+            (Method::POST, "/metrics", 405),
+            (Method::GET, "/other", 404),
+        ] {
+            let request = Request::builder().method(&method).uri(path).body(());
+            let response = answer(&request.unwrap(), &String::new);
+            assert_eq!(response.status(), status, "{method} {path}");
+        }
+    }
 }
