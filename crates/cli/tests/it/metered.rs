@@ -14,7 +14,13 @@ fn of(paths: &[serde_json::Value], local: &str) -> u64 {
 /// manyway looks ten times a second, and both paths together have 10 MB/s.
 #[test]
 fn an_interface_carries_its_quota_and_not_much_more() {
-    let transfer = Transfer::new(12_000_000);
+    for carrier in ["udp", "tcp"] {
+        carries_its_quota(carrier);
+    }
+}
+
+fn carries_its_quota(carrier: &str) {
+    let transfer = Transfer::new(24_000_000);
     let receiver = transfer.receiver(&[]);
     let ticket = transfer.ticket();
     let quota = [
@@ -26,6 +32,8 @@ fn an_interface_carries_its_quota_and_not_much_more() {
         "80Mbps",
         "--scheduler",
         "redundant",
+        "--carrier",
+        carrier,
     ];
     let paths = transfer.send(&[&["--to", &ticket], &quota[..]].concat());
     let carried = of(&paths, "127.0.0.2:");

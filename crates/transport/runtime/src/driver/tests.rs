@@ -2,12 +2,13 @@ use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::Wake;
 
-use manyway_session::{Config, Endpoint};
+use manyway_session::{Config, Endpoint, Purpose};
 
 use super::*;
 use crate::clock::Clock;
 use crate::interfaces::{InterfaceSelection, Place};
 use crate::tcp::TcpOptions;
+use crate::tcp::carrier::{self, NewCarrier};
 
 /// Whether somebody has been woken.
 #[derive(Default)]
@@ -70,4 +71,25 @@ async fn after_the_last_rest_packets_wake_the_driver() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     panic!("nobody wakes the driver");
+}
+
+/// Its address may go while a connection is dialled.
+#[tokio::test]
+async fn a_carrier_needs_the_socket_of_its_address() {
+    let driver = driver();
+    let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let add = |name: &str| {
+        let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let new = NewCarrier {
+            stream: tokio::net::TcpStream::from_std(stream).unwrap(),
+            name: name.to_owned(),
+            purpose: Purpose::Accepted,
+            relay: false,
+        };
+        carrier::start(&driver.shared, new).is_ok()
+    };
+    assert_eq!(["127.0.0.1", "wlan0"].map(add), [true, false]);
+    let place = driver.shared.look(|state| state.locals.pop_first());
+    assert!(place.is_some() && !add("127.0.0.1"));
 }

@@ -68,7 +68,10 @@ impl State {
         (addr, remote): (SocketAddr, SocketAddr),
         (purpose, relay): (Purpose, bool),
     ) -> Result<LocalId, CarrierError> {
-        if self.stop || self.closing {
+        // The socket at this address may have gone while the connection was set up.
+        let mut locals = self.locals.values();
+        let is_used = locals.any(|(of, at)| *of == name && at.ip() == addr.ip());
+        if self.stop || self.closing || !is_used {
             return Err(CarrierError::Unwanted);
         }
         let id = LocalId(FIRST_ID | self.next_carrier);

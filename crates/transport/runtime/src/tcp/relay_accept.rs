@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use tokio::time::interval;
 
 use crate::driver::shared::Shared;
+use crate::event::{Event, Events};
 use crate::problem;
 use crate::tcp_relay::{ListenStatus, TcpRelayListener};
 
@@ -30,19 +31,36 @@ pub(crate) fn listen_at(shared: &Arc<Shared>, secret: &[u8; 32], relays: &[Relay
     for &relay in relays {
         let key = listen_key(secret, &relay.id);
         let from = Arc::downgrade(shared);
-        let open = move |to| open(from.clone(), to);
-        let listener = TcpRelayListener::start(relay, key, open);
-        tokio::spawn(accept(Arc::downgrade(shared), relay, listener));
+        let start = move || {
+            let from = from.clone();
+            TcpRelayListener::start(relay, key, move |to| open(from.clone(), to))
+        };
+        let events = shared.look(|state| state.events());
+        tokio::spawn(accept(Arc::downgrade(shared), relay, start, events));
     }
 }
 
-async fn accept(shared: Weak<Shared>, relay: RelayAddress, mut listener: TcpRelayListener) {
+async fn accept(
+    shared: Weak<Shared>,
+    relay: RelayAddress,
+    start_listener: impl Fn() -> TcpRelayListener,
+    mut events: Events,
+) {
     let mut looks = interval(LOOK);
+    let mut listener = start_listener();
     let mut status = listener.status();
     let mut told = false;
     loop {
         let stream = tokio::select! {
             stream = listener.accept() => Some(stream),
+            Some(event) = events.recv() => {
+                // The connection to the relay may have used it.
+                if matches!(event, Event::LocalRemoved { .. }) {
+                    listener = start_listener();
+                    status = listener.status();
+                }
+                None
+            }
             _ = looks.tick() => None,
         };
         let Some(shared) = shared.upgrade().filter(|shared| is_open(shared)) else {
@@ -56,6 +74,9 @@ async fn accept(shared: Weak<Shared>, relay: RelayAddress, mut listener: TcpRela
             tracing::warn!(%error, "can't listen at this relay over TCP; trying again");
         }
         let Some(stream) = stream else { continue };
+        let Some(name) = name_of(&shared, &stream) else {
+            continue;
+        };
         // All calls that a relay passes on count as its own.
         let remote = stream.peer_addr();
         if remote.is_ok_and(|remote| !shared.act(|state| state.make_room(remote.ip()))) {
@@ -65,7 +86,7 @@ async fn accept(shared: Weak<Shared>, relay: RelayAddress, mut listener: TcpRela
         }
         let new = NewCarrier {
             stream,
-            name: relay.address.to_string(),
+            name,
             purpose: Purpose::Accepted,
             relay: true,
         };
@@ -73,6 +94,16 @@ async fn accept(shared: Weak<Shared>, relay: RelayAddress, mut listener: TcpRela
             tracing::debug!(relay = %relay.address, %error, "no session needs this call");
         }
     }
+}
+
+/// What people call the connection's way out of the host, unless its socket has gone meanwhile.
+fn name_of(shared: &Shared, stream: &TcpStream) -> Option<String> {
+    let from = stream.local_addr().ok()?.ip();
+    shared.look(|state| {
+        let mut locals = state.locals.values();
+        let (name, _) = locals.find(|(_, addr)| addr.ip() == from)?;
+        Some(name.clone())
+    })
 }
 
 fn is_open(shared: &Shared) -> bool {

@@ -235,6 +235,38 @@ async fn a_carrier_killed_in_the_middle_loses_nothing() {
     );
 }
 
+/// Either end's: the listener stops to listen there, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_path_that_is_removed_takes_its_tcp_connection_along() {
+    for of_listener in [false, true] {
+        let two = ["127.0.0.1", "127.0.0.2"];
+        let (ours, theirs) = match of_listener {
+            true => (&two[..], &["127.0.0.3"][..]),
+            false => (&["127.0.0.3"][..], &two[..]),
+        };
+        let (listener, ticket) = listener(ours, config()).await;
+        let connector = bind(theirs, Carriers::Tcp, config()).await;
+        let (connected, accepted) = tokio::join!(connector.connect(&ticket), listener.accept());
+        let (connected, accepted) = (connected.unwrap(), accepted.unwrap());
+        until(|| tcp_paths(&connected) == 2 && tcp_paths(&accepted) == 2).await;
+        let (end, near, far) = match of_listener {
+            true => (&listener, &accepted, &connected),
+            false => (&connector, &connected, &accepted),
+        };
+        let mut events = near.events();
+        end.remove_path(&"127.0.0.2".parse().unwrap());
+        assert_eq!(down(&mut events).await, PathDownReason::LocalGone);
+        until(|| tcp_paths(far) == 1).await;
+        transfer(&connected, &accepted, 3_000_000).await;
+        // Long enough for another to be dialled.
+        sleep(Duration::from_millis(700)).await;
+        assert_eq!((tcp_paths(near), tcp_paths(far)), (1, 1));
+        let left = near.stats().paths;
+        let left = left.iter().find(|p| p.state == PathState::Active).unwrap();
+        assert_eq!(left.name, "127.0.0.1");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_is_bounded_when_nobody_reads() {
     let small = Config {

@@ -1,5 +1,6 @@
 //! Paths over TCP through relays.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, SystemTime};
 
 use manyway_runtime::tcp_relay::connect_through;
@@ -20,13 +21,17 @@ use crate::throttle::throttle;
 const LONG: Duration = Duration::from_secs(90);
 
 async fn bind(address: &str, carriers: Carriers, config: Config) -> Endpoint {
+    bind_all(&[address], carriers, config).await
+}
+
+async fn bind_all(addresses: &[&str], carriers: Carriers, config: Config) -> Endpoint {
     let tcp = TcpOptions {
         carriers,
         congestion: None,
     };
     let options = EndpointOptions {
         config,
-        paths: vec![address.parse().unwrap()],
+        paths: addresses.iter().map(|a| a.parse().unwrap()).collect(),
         tcp,
         ..EndpointOptions::default()
     };
@@ -36,11 +41,16 @@ async fn bind(address: &str, carriers: Carriers, config: Config) -> Endpoint {
 /// A listener that can be reached through these relays alone.
 async fn hidden(relays: &[&Running], config: Config) -> (Endpoint, Ticket) {
     let listener = bind("127.0.0.1", Carriers::Tcp, config).await;
+    let ticket = hide(&listener, relays);
+    (listener, ticket)
+}
+
+fn hide(listener: &Endpoint, relays: &[&Running]) -> Ticket {
     let mut ticket = listener.listen().unwrap();
     let addresses: Vec<_> = relays.iter().map(|it| it.access.relay).collect();
     listener.listen_at(&mut ticket, &addresses);
     ticket.addresses.clear();
-    (listener, ticket)
+    ticket
 }
 
 async fn connect(
@@ -99,6 +109,48 @@ async fn a_transfer_through_a_relay_over_tcp_alone() {
     let counters = relay.handle.streams().unwrap();
     assert!(counters.forwarded_bytes > len as u64, "{counters:?}");
     assert_eq!(relay.handle.counters().forwarded, 0, "nothing by UDP");
+    relay.stop().await;
+}
+
+/// How many TCP connections from an address to the relay's are established on this host.
+fn connections(from: Ipv4Addr, to: SocketAddr) -> usize {
+    const ESTABLISHED: &str = "01";
+    let (from, port) = (u32::from_ne_bytes(from.octets()), to.port());
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let ours = table.lines().filter(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        fields[1].starts_with(&format!("{from:08X}:"))
+            && fields[2].ends_with(&format!(":{port:04X}"))
+            && fields[3] == ESTABLISHED
+    });
+    ours.count()
+}
+
+/// The paths that callers have through a relay are called as the listener's own are, and end with
+/// the address that they came in by; the next call comes by another one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listener_is_called_at_the_address_that_is_left() {
+    let keys = tempfile::tempdir().unwrap();
+    let relay = start(keys.path(), "127.0.0.1:0");
+    let listener = bind_all(&["127.0.0.2", "127.0.0.3"], Carriers::Tcp, config()).await;
+    let ticket = hide(&listener, &[&relay]);
+    let relays = [relay.access.clone()];
+    let (_connector, connected, accepted) = connect(&listener, &ticket, &relays, config()).await;
+    let names = || {
+        let paths = accepted.stats().paths.into_iter();
+        let live = paths.filter(|p| p.state == PathState::Active && p.relay);
+        live.map(|p| p.name).collect::<Vec<_>>()
+    };
+    until(|| names().len() == 1).await;
+    let first = names();
+    let from = first[0].parse().unwrap();
+    assert!(connections(from, relay.access.relay.address) > 0);
+    listener.remove_path(&first[0].parse().unwrap());
+    until(|| names().is_empty()).await;
+    // Nor does it wait for callers there.
+    until(|| connections(from, relay.access.relay.address) == 0).await;
+    until(|| names().len() == 1 && active(&connected) == 1).await;
+    assert_ne!(names(), first);
     relay.stop().await;
 }
 

@@ -45,7 +45,7 @@ use crate::budget::{MAX_CONTROL, Usage};
 use crate::carrier::Carrier;
 use crate::config::Config;
 use crate::driver::{Local, LocalId, SendErrorKind, Transmit};
-use crate::event::{CloseReason, DatagramError, Event, code};
+use crate::event::{CloseReason, DatagramError, Event, PathDownReason, code};
 use crate::relays::{Fresh, RelayAccess, RelayId};
 use crate::stats::{ConnectionStats, PathSurvey};
 use crate::streams::{OpenError, ReadError, WriteError};
@@ -460,8 +460,8 @@ impl Connection {
     }
 
     /// A carrier has broken or was closed: what was in flight on it goes over the other paths.
-    pub(crate) fn remove_carrier(&mut self, now: Time, id: LocalId) {
-        self.traffic.remove_carrier(now, id);
+    pub(crate) fn remove_carrier(&mut self, now: Time, id: LocalId, reason: PathDownReason) {
+        self.traffic.remove_carrier(now, id, reason);
     }
 
     /// The driver wrote `bytes` more bytes of packets to a carrier.

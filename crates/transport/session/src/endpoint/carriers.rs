@@ -7,6 +7,7 @@ use manyway_wire::PathId;
 
 use crate::carrier::{Carrier, CarrierError, Facts, Purpose};
 use crate::driver::{ConnectionHandle, Local, LocalId};
+use crate::event::PathDownReason;
 
 use super::Endpoint;
 
@@ -63,6 +64,24 @@ impl Endpoint {
 
     /// A carrier has ended, whoever ended it: what was in flight on it goes over other paths.
     pub fn remove_carrier(&mut self, now: Time, id: LocalId) {
+        self.take_carrier(now, id, PathDownReason::CarrierClosed);
+    }
+
+    /// A socket is gone: the carriers that leave the host where it did are over.
+    pub(super) fn remove_carriers_of(&mut self, now: Time, local: &Local) {
+        let leaves_there = |held: &&CarrierEntry| {
+            let of = &held.carrier.local;
+            of.name == local.name && of.addr.ip() == local.addr.ip()
+        };
+        let held = self.carriers.values().filter(leaves_there);
+        let over: Vec<LocalId> = held.map(|held| held.carrier.local.id).collect();
+        for id in over {
+            self.take_carrier(now, id, PathDownReason::LocalGone);
+            self.carriers_over.push_back(id);
+        }
+    }
+
+    fn take_carrier(&mut self, now: Time, id: LocalId, reason: PathDownReason) {
         let Some(held) = self.carriers.remove(&id) else {
             return;
         };
@@ -76,7 +95,7 @@ impl Endpoint {
             self.register(now, handle);
         }
         if let Some(connection) = self.connections.get_mut(&handle) {
-            connection.remove_carrier(now, id);
+            connection.remove_carrier(now, id, reason);
             self.settle(now, handle);
             self.touch(handle);
         }

@@ -158,9 +158,12 @@ impl Endpoint {
         self.register_all(now);
     }
 
-    /// A socket is gone; what was in flight on its paths goes over the others.
+    /// A socket is gone, and the carriers of its address with it; what was in flight on its paths
+    /// goes over the others.
     pub fn remove_local(&mut self, now: Time, id: LocalId) {
-        self.locals.remove(&id);
+        if let Some(local) = self.locals.remove(&id) {
+            self.remove_carriers_of(now, &local);
+        }
         self.registrar.on_locals(now, &self.locals);
         self.queue.retain(|q| q.local != id);
         for attempt in self.attempts.values_mut() {

@@ -103,6 +103,36 @@ fn a_broken_carriers_data_comes_by_the_other() {
 }
 
 #[test]
+fn a_carrier_ends_with_the_socket_of_its_address() {
+    let mut net = Net::new(only_tcp(), &[20.0, 10.0]);
+    let carriers = [LocalId(1000), LocalId(1001)];
+    for id in carriers {
+        let mut socket = carrier(0, id, Purpose::Accepted).local;
+        socket.id = LocalId(id.0 - 1000);
+        socket.addr.set_port(1);
+        net.ends[0].add_local(net.now, socket);
+    }
+    let mut flow = Flow::open(&mut net, 12_000_000);
+    flow.run(&mut net, Time::from_millis(1500));
+    assert!(net.path(0).bytes_in_flight > 0);
+    net.ends[0].remove_local(net.now, LocalId(0));
+    assert_eq!(net.ends[0].poll_carrier_over(), Some(carriers[0]));
+    assert_eq!(net.ends[0].poll_carrier_over(), None);
+    let in_use = carriers.map(|carrier| net.ends[0].carrier_in_use(carrier));
+    assert_eq!(in_use, [false, true]);
+    let sent = net.path(0).bytes_sent;
+    net.kill(carriers[0]);
+    flow.finish(&mut net, Time::from_millis(12_000));
+    let reason = net.events[0].iter().find_map(|(_, event)| match event {
+        Event::Path(PathEvent::Down { reason, .. }) => Some(*reason),
+        _ => None,
+    });
+    assert_eq!(reason, Some(PathDownReason::LocalGone));
+    assert_eq!(net.path(0).bytes_sent, sent);
+    assert!(net.stats(0).bytes_resent > 0);
+}
+
+#[test]
 fn a_stuck_carriers_data_comes_by_the_other_and_it_may_come_back() {
     let mut net = Net::new(only_tcp(), &[20.0, 10.0]);
     let mut flow = Flow::open(&mut net, 20_000_000);

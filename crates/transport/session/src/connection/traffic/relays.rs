@@ -238,10 +238,10 @@ impl Traffic {
     }
 
     /// A carrier has broken or was closed: what was in flight on it goes over the other paths.
-    pub(crate) fn remove_carrier(&mut self, now: Time, id: LocalId) {
+    pub(crate) fn remove_carrier(&mut self, now: Time, id: LocalId, reason: PathDownReason) {
         self.carriers.withdraw(id);
         if let Some(index) = self.core.paths().on_carrier(id) {
-            self.close_path(now, index, PathDownReason::CarrierClosed, true);
+            self.close_path(now, index, reason, true);
         }
     }
 
