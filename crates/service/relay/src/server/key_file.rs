@@ -8,11 +8,15 @@ use crate::{Keys, KeysError};
 
 /// Key files are never longer.
 const LONGEST: u64 = 4096;
+/// After a failure to write the file.
+const RETRY: Duration = Duration::from_secs(60);
 
 /// A relay's keys in a file that only its owner can read.
 pub struct KeyFile {
     path: PathBuf,
     keys: Keys,
+    /// Before that, there is no use in trying to write the file again.
+    retry: Duration,
 }
 
 /// Why a key file can't be used. Never quotes its contents.
@@ -56,6 +60,7 @@ impl KeyFile {
         Ok(Self {
             path: path.to_owned(),
             keys,
+            retry: Duration::ZERO,
         })
     }
 
@@ -73,16 +78,20 @@ impl KeyFile {
     /// too early.
     ///
     /// # Errors
-    /// They can't be written. The old ones stay.
+    /// They can't be written. The old ones stay, and it is too early for the next minute.
     pub fn rotate(
         &mut self,
         now: Duration,
         rng: &mut (impl CryptoRng + ?Sized),
     ) -> Result<Option<Keys>, KeyFileError> {
+        if now < self.retry {
+            return Ok(None);
+        }
         let mut keys = self.keys();
         if !keys.rotate(now, rng) {
             return Ok(None);
         }
+        self.retry = now + RETRY;
         secret::replace(&self.path, &keys.to_text())?;
         self.keys = keys;
         Ok(Some(self.keys()))
@@ -135,8 +144,15 @@ mod tests {
         // Where it can't be written, the old keys stay.
         fs::remove_dir_all(dir.path()).unwrap();
         let before = file.keys().to_text();
-        file.rotate(NOW + 3 * GRANT_LIFE, &mut rng).unwrap_err();
+        let late = NOW + 3 * GRANT_LIFE;
+        file.rotate(late, &mut rng).unwrap_err();
         assert_eq!(file.keys().to_text(), before);
+        // Nobody needs to hear of it ten times a second.
+        let soon = file.rotate(late + Duration::from_secs(59), &mut rng);
+        assert!(soon.unwrap().is_none());
+        fs::create_dir(dir.path()).unwrap();
+        let rotated = file.rotate(late + RETRY, &mut rng).unwrap().unwrap();
+        assert_eq!(open(&path, 1).unwrap().keys().to_text(), rotated.to_text());
     }
 
     #[test]

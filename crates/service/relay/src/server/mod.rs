@@ -352,7 +352,10 @@ impl Server {
                 }
             }
             Ok(None) => {}
-            Err(error) => tracing::error!(%error, "can't renew the keys; keeping the old ones"),
+            Err(error) => tracing::error!(
+                %error,
+                "can't renew the keys: keeping the old ones, and trying again every minute"
+            ),
         }
     }
 }
