@@ -311,7 +311,13 @@ impl Core {
         }
     }
 
-    fn room(&self, relay: &RelayId, owner: &str, challenged: u64) -> Result<(), Problem> {
+    /// Whether another relay of this owner may enrol, or this one again.
+    pub(crate) fn room(
+        &self,
+        relay: &RelayId,
+        owner: &str,
+        challenged: u64,
+    ) -> Result<(), Problem> {
         match self.relays.get(relay) {
             Some(known) if known.challenged >= challenged => Err(Problem::Repeated),
             Some(known) if *known.owner == *owner => Ok(()),

@@ -13,7 +13,7 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use manyway_os::UnixClock;
 use manyway_relay::exposition::Exposition;
@@ -23,7 +23,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::store::{Store, StoreError};
-use crate::{Core, Tokens, api};
+use crate::{Core, Problem, Tokens, api};
 
 pub use accept::Connections;
 use places::Places;
@@ -71,6 +71,9 @@ pub enum ServerError {
     Store(#[from] StoreError),
 }
 
+/// Between two lines of the log that a store which fails gets.
+const LOG_PAUSE: Duration = Duration::from_secs(10);
+
 /// What all requests share.
 struct App {
     core: Arc<Mutex<Core>>,
@@ -87,11 +90,23 @@ struct App {
     requests: metrics::Requests,
     /// The time limit for a body.
     body: Duration,
+    /// When a failure of the store was last logged.
+    logged: Mutex<Option<Instant>>,
 }
 
 impl App {
     fn core(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a request is told. While a store is away, all of them fail: the log has one in a while.
+    fn store_failed(&self, error: &StoreError) -> Problem {
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.is_none_or(|at| at.elapsed() >= LOG_PAUSE) {
+            *logged = Some(Instant::now());
+            tracing::warn!(%error, "the store failed; not logged again for 10 s");
+        }
+        Problem::Store
     }
 }
 
@@ -158,6 +173,7 @@ impl Server {
             places: Places::new(connections.all, connections.per_source),
             requests: metrics::Requests::default(),
             body: connections.body,
+            logged: Mutex::default(),
         });
         tasks.push(tokio::spawn(tick(Arc::clone(&app))).abort_handle());
         Ok(Self {

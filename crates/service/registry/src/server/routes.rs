@@ -215,10 +215,13 @@ async fn enrol_relay(State(app): State<Arc<App>>, asked: Asked) -> Result<Respon
     asked.place.prove();
     let record = candidate.record;
     prove(&app, &record).await?;
+    // Others may have taken the room meanwhile.
+    let (relay, owner) = (record.relay, Arc::clone(&record.owner));
+    app.core().room(&relay, &owner, record.challenged)?;
     match app.store.enrol(&record).await {
         Ok(true) => {}
         Ok(false) => return Err(Problem::Repeated),
-        Err(error) => return Err(store(&error)),
+        Err(error) => return Err(app.store_failed(&error)),
     }
     tracing::info!(relay = %record.relay, owner = %record.owner, "enrolled");
     let mut core = app.core();
@@ -265,11 +268,6 @@ async fn prove(app: &Arc<App>, record: &Record) -> Result<(), Problem> {
     Ok(())
 }
 
-fn store(error: &crate::store::StoreError) -> Problem {
-    tracing::warn!(%error, "the store failed");
-    Problem::Store
-}
-
 /// Renew a lease, which is the bearer
 #[utoipa::path(
     post,
@@ -300,7 +298,7 @@ async fn heartbeat(State(app): State<Arc<App>>, asked: Asked) -> Result<Response
     let renewed = match app.store.renew(lease.number).await {
         Ok(Some(renewed)) => renewed,
         Ok(None) => app.core().renew(now, &lease),
-        Err(error) => return Err(store(&error)),
+        Err(error) => return Err(app.store_failed(&error)),
     };
     match renewed {
         true => Ok(json(&Renewed { lease_s: LEASE_S })),
@@ -325,7 +323,7 @@ async fn leave(State(app): State<Arc<App>>, asked: Asked) -> Result<StatusCode, 
     app.store
         .leave(&record)
         .await
-        .map_err(|error| store(&error))?;
+        .map_err(|error| app.store_failed(&error))?;
     tracing::info!(relay = %record.relay, "left");
     // The entry stays to detect a replayed enrolment.
     let left = Record {

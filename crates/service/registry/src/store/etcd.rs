@@ -24,6 +24,8 @@ use crate::{Core, Record, RelayTable, tls};
 const WAIT: Duration = Duration::from_secs(5);
 /// The pause before a lost connection to etcd is opened again.
 const PAUSE: Duration = Duration::from_millis(250);
+/// How long a watch may say nothing before it is opened again.
+const SILENCE: Duration = Duration::from_secs(60);
 /// The most renewals in one request, and the most that wait.
 const BATCH: usize = 500;
 const QUEUE: usize = 8192;
@@ -205,9 +207,13 @@ impl Etcd {
     pub(super) async fn follow(&self, core: &Mutex<Core>, mut revision: i64) {
         loop {
             for endpoint in &*self.endpoints {
-                match watch(endpoint, core, &mut revision).await {
-                    Ok(()) => {}
-                    Err(error) => tracing::warn!(%error, "the watch on etcd ended"),
+                loop {
+                    match watch(endpoint, core, &mut revision, SILENCE).await {
+                        Ok(Watch::Silent) => continue,
+                        Ok(Watch::Over) => {}
+                        Err(error) => tracing::warn!(%error, "the watch on etcd ended"),
+                    }
+                    break;
                 }
                 sleep(PAUSE).await;
             }
@@ -265,12 +271,14 @@ async fn call<T: DeserializeOwned>(
     serde_json::from_slice(&answer.body).map_err(|_| StoreError::Answer(path))
 }
 
-/// Follows the changes after `revision` as long as the connection lasts.
+/// Follows the changes after `revision` until the connection ends, or nothing has come for
+/// `silence`: an etcd that has gone says nothing either.
 async fn watch(
     endpoint: &Endpoint,
     core: &Mutex<Core>,
     revision: &mut i64,
-) -> Result<(), StoreError> {
+    silence: Duration,
+) -> Result<Watch, StoreError> {
     let mut link = endpoint.open().await?;
     let body = json!({"create_request": {
         "key": base64(PREFIX), "range_end": base64(PREFIX_END),
@@ -280,7 +288,13 @@ async fn watch(
     let answer = tokio::time::timeout(WAIT, answer).await;
     let mut body = answer.map_err(|_| StoreError::Slow)??.into_body();
     let mut buffer = Vec::new();
-    while let Some(frame) = body.frame().await {
+    loop {
+        let Ok(frame) = tokio::time::timeout(silence, body.frame()).await else {
+            return Ok(Watch::Silent);
+        };
+        let Some(frame) = frame else {
+            return Ok(Watch::Over);
+        };
         let Ok(data) = frame.map_err(|_| StoreError::Answer("watch"))?.into_data() else {
             continue;
         };
@@ -290,17 +304,30 @@ async fn watch(
             let line: Line<Watched> =
                 serde_json::from_slice(&line).map_err(|_| StoreError::Answer("watch"))?;
             let watched = line.result.ok_or(StoreError::Answer("watch"))?;
+            if watched.compact_revision > 0 {
+                return Ok(Watch::Over);
+            }
             if watched.canceled {
                 return Err(StoreError::Answer("watch"));
             }
             apply(core, &watched);
-            *revision = watched.header.revision.max(*revision);
+            // That of the header may be ahead of the events.
+            let seen = watched.events.iter().map(|event| event.revision()).max();
+            *revision = seen.unwrap_or(0).max(*revision);
         }
         if buffer.len() > LONGEST {
             return Err(StoreError::Answer("watch"));
         }
     }
-    Ok(())
+}
+
+/// How a watch ended.
+#[derive(Debug, PartialEq, Eq)]
+enum Watch {
+    /// Nothing has come for long. What comes next is known to begin after the last revision.
+    Silent,
+    /// The connection did, or etcd has dropped changes that we haven't seen.
+    Over,
 }
 
 fn apply(core: &Mutex<Core>, watched: &Watched) {
@@ -412,7 +439,13 @@ fn lock(core: &Mutex<Core>) -> std::sync::MutexGuard<'_, Core> {
 
 #[cfg(test)]
 mod tests {
+    use rand::SeedableRng;
+    use rand::rngs::ChaCha20Rng;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
     use super::*;
+    use crate::{Limits, Tokens};
 
     #[test]
     fn urls_of_stores() {
@@ -440,6 +473,62 @@ mod tests {
             "etcd://a:1/b:2",
         ] {
             assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
+
+    /// Answers a watch with these lines, says nothing more, and tells what it was asked for.
+    async fn answer(etcd: &TcpListener, lines: &[Value]) -> String {
+        let (mut stream, _) = etcd.accept().await.unwrap();
+        let mut asked = vec![0; 4096];
+        let mut read = 0;
+        while !asked[..read].ends_with(b"}}") {
+            read += stream.read(&mut asked[read..]).await.unwrap();
+        }
+        let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{lines}\r\n",
+            lines.len()
+        );
+        stream.write_all(answer.as_bytes()).await.unwrap();
+        let mut end = [0; 1];
+        assert_eq!(stream.read(&mut end).await.unwrap(), 0);
+        String::from_utf8_lossy(&asked[..read]).into_owned()
+    }
+
+    #[tokio::test]
+    async fn a_silent_watch_is_opened_again_where_it_was() {
+        let etcd = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = Endpoint {
+            host: "127.0.0.1".into(),
+            port: etcd.local_addr().unwrap().port(),
+            tls: None,
+        };
+        let key = crate::RegistryKey::generate(&mut ChaCha20Rng::seed_from_u64(1));
+        let core = Core::new(key, Tokens::default(), Limits::default(), [7; 32]);
+        let core = Mutex::new(core);
+        let mut revision = 6;
+        let created = json!({"result": {"header": {"revision": "9"}, "created": true}});
+        let events = json!({"result": {"header": {"revision": "9"}, "events": [
+            {"kv": {"key": base64("/manyway/relays/x"), "mod_revision": "7"}},
+            {"type": "DELETE", "kv": {"key": base64("/manyway/relays/x"), "mod_revision": "8"}},
+        ]}});
+        let lost = json!({"result": {"canceled": true, "compact_revision": "12"}});
+        for (lines, before, ended, after) in [
+            (vec![created.clone()], 6, Watch::Silent, 6),
+            (vec![created, events], 6, Watch::Silent, 8),
+            (vec![lost], 8, Watch::Over, 8),
+        ] {
+            let silence = Duration::from_millis(200);
+            let (watched, asked) = tokio::join!(
+                watch(&endpoint, &core, &mut revision, silence),
+                answer(&etcd, &lines)
+            );
+            assert_eq!(watched.unwrap(), ended);
+            assert!(
+                asked.contains(&format!(r#""start_revision":"{}""#, before + 1)),
+                "{asked}"
+            );
+            assert_eq!(revision, after);
         }
     }
 }

@@ -77,8 +77,10 @@ pub(super) struct Alive {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Watched {
-    pub(super) header: Header,
     pub(super) canceled: bool,
+    /// If not 0, what was asked for is older than what etcd still has.
+    #[serde(deserialize_with = "number")]
+    pub(super) compact_revision: i64,
     pub(super) events: Vec<Event>,
 }
 
@@ -103,6 +105,11 @@ impl Event {
             "DELETE" => self.kv.relay().map(Change::Gone),
             _ => self.kv.record().map(Change::Is),
         }
+    }
+
+    /// etcd's revision after it.
+    pub(super) fn revision(&self) -> i64 {
+        self.kv.mod_revision
     }
 }
 

@@ -407,6 +407,28 @@ async fn one_token_enrols_a_bounded_number_of_relays() {
         .expect("who is there may enrol again");
 }
 
+/// Each has room when it asks, and proves its address meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn simultaneous_enrolments_dont_exceed_a_tokens_number() {
+    let limits = Limits {
+        relays_per_token: 1,
+        ..limits()
+    };
+    let registry = Registry::with(&key(1), limits, Store::Memory).await;
+    let enrol = async |seed| {
+        let relay = TestRelay::start(seed, key(1).id());
+        let body = enrolment(&registry, &relay, relay.seed, &[relay.address]).await;
+        ask(&registry, "POST", "/v1/relays", RELAY_TOKEN, &body)
+            .await
+            .0
+    };
+    let enrolled = tokio::join!(enrol(11), enrol(12), enrol(13), enrol(14));
+    let mut enrolled: [u16; 4] = enrolled.into();
+    enrolled.sort_unstable();
+    assert_eq!(enrolled, [200, 503, 503, 503]);
+    registry.end().await;
+}
+
 #[tokio::test]
 async fn who_has_another_key_is_not_talked_to() {
     let registry = Registry::start().await;
