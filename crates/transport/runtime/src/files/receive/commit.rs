@@ -27,6 +27,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::Receiver;
+use std::thread::Builder;
 use tokio::sync::mpsc;
 
 /// Most jobs in a batch, and so most files waiting open; the queue holds as many again.
@@ -362,7 +363,8 @@ fn in_parallel<T: Sync>(
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (1..items.len().min(SYNCERS))
-            .map(|_| scope.spawn(worker))
+            // If the system has no thread left, the others do its part.
+            .filter_map(|_| Builder::new().spawn_scoped(scope, worker).ok())
             .collect();
         threads.into_iter().fold(worker(), |result, thread| {
             result.and(

@@ -316,11 +316,16 @@ impl Consumer {
         };
         let manifest = &offer.manifest;
         std::thread::scope(|scope| {
-            let committer = scope.spawn(move || committer.run(queue));
+            let thread = || std::thread::Builder::new();
+            let committer = thread()
+                .spawn_scoped(scope, move || committer.run(queue))
+                .map_err(no_thread)?;
             if offer.wants.bytes().is_empty() {
                 drop(basis);
             } else {
-                scope.spawn(move || basis.run(root.clone(), manifest));
+                thread()
+                    .spawn_scoped(scope, move || basis.run(root.clone(), manifest))
+                    .map_err(no_thread)?;
             }
             let mask = match self.options.keeps_modes() {
                 true => 0,
@@ -392,6 +397,11 @@ impl Consumer {
     fn say(&self, outgoing: Outgoing) {
         let _ = self.out.blocking_send(outgoing);
     }
+}
+
+fn no_thread(error: io::Error) -> Failure {
+    let reason = format_args!("the receiver's system has no thread left: {error}");
+    Failure::new(FailureCode::Other, reason)
 }
 
 /// They take no room, but both sides hash them.

@@ -46,8 +46,12 @@ impl Part {
     /// A new, empty file beside where `entry` is to be, readable by nobody else.
     pub(super) fn new(dir: Arc<Dir>, entry: Entry, mut keep: bool) -> Result<Self, Failure> {
         let failure = |error| write_failure("creating", &entry.name, error);
-        let mut temporary = left_name(entry.name.file_name());
-        if let Left::File(_) = reopen(dir.as_fd(), &temporary).map_err(failure)? {
+        // Without `keep`, what an interrupted transfer has left is still another's to resume.
+        let mut temporary = match keep {
+            true => left_name(entry.name.file_name()),
+            false => random_name(entry.name.file_name()),
+        };
+        if keep && let Left::File(_) = reopen(dir.as_fd(), &temporary).map_err(failure)? {
             dir.disk()
                 .remove(dir.as_fd(), &temporary)
                 .map_err(failure)?;

@@ -188,6 +188,21 @@ async fn parts_that_no_transfer_finds_do_not_stay() {
     }
 }
 
+#[tokio::test]
+async fn what_an_interrupted_transfer_left_outlives_one_with_other_names() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    file(&from, "f", &content(20 * G));
+    let path = from.path().join("f");
+    cut_off(&path, to.path(), ReceiveOptions::default(), 10 * GROUP).await;
+    let before = fs::read(left(&to, "", "f")).unwrap();
+    let options = ReceiveOptions {
+        policy: Policy::Rename,
+        ..ReceiveOptions::default()
+    };
+    transfer([path], to.path(), options).await.1.unwrap();
+    assert!(fs::read(left(&to, "", "f")).unwrap() == before);
+}
+
 /// Who could send such names could have a directory that exists get another mode.
 #[tokio::test]
 async fn what_has_the_name_of_a_part_is_not_sent_and_not_taken() {
