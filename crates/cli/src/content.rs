@@ -1,7 +1,8 @@
 //! From the paths and rules of a command line to what is sent.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -18,6 +19,7 @@ pub(crate) fn sources(
     contents: bool,
 ) -> anyhow::Result<Sources> {
     let filter = filter(args)?;
+    paths.iter().try_for_each(|path| check_path(path))?;
     let of_contents = |path: &&OsString| contents && stands_for_contents(path);
     let mut sources = match (paths.iter().find(of_contents), paths.len()) {
         (Some(dir), 1) => Sources::contents(dir)?,
@@ -38,6 +40,21 @@ pub(crate) fn sources(
         true => sources.dry_run(),
         false => sources,
     })
+}
+
+/// Refuses a path that can't be sent as it stands.
+fn check_path(path: &OsStr) -> anyhow::Result<()> {
+    let shown = path.display();
+    match fs::metadata(path) {
+        Ok(found) if !found.is_file() && !found.is_dir() => Err(usage(format!(
+            "{shown}: cannot be sent: it is neither a file nor a directory (`send -` sends what a \
+             program writes)"
+        ))),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => Err(usage(format!(
+            "{shown}: cannot be sent: a part of it is a file, not a directory: check its slashes"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn stands_for_contents(path: &OsString) -> bool {

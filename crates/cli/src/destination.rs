@@ -31,7 +31,7 @@ pub(crate) fn split(paths: &mut Vec<OsString>) -> anyhow::Result<Option<Remote>>
 
 fn parse(argument: &OsStr) -> anyhow::Result<Option<Remote>> {
     let lossy = argument.to_string_lossy();
-    let Some((host, dir)) = lossy.split_once(':') else {
+    let Some((host, dir)) = split_host(&lossy) else {
         return Ok(None);
     };
     if host.contains('/') || host.is_empty() {
@@ -47,9 +47,24 @@ fn parse(argument: &OsStr) -> anyhow::Result<Option<Remote>> {
         return Err(usage(format!("{host:?} is not a host name")));
     }
     Ok(Some(Remote {
-        host: host.to_owned(),
+        host,
         dir: relative(dir),
     }))
+}
+
+/// The host, and what is behind its colon. An IPv6 address is in brackets, which ssh doesn't take.
+fn split_host(text: &str) -> Option<(String, &str)> {
+    let address = text.split_once('[').filter(|(user, _)| {
+        // As in `ann@[2001:db8::1]:in`.
+        user.is_empty() || user.ends_with('@') && !user.contains([':', '/'])
+    });
+    if let Some((user, rest)) = address
+        && let Some((address, dir)) = rest.split_once("]:")
+    {
+        return Some((format!("{user}{address}"), dir));
+    }
+    let (host, dir) = text.split_once(':')?;
+    Some((host.to_owned(), dir))
 }
 
 /// ssh starts in the home directory, so `~/x` is `x`. A leading `./` makes sure that `-x`, `@x` and
@@ -94,15 +109,23 @@ mod tests {
         is("server:-rf", "server", "./-rf");
         is("server:mw1abc", "server", "./mw1abc");
         is("server:a:b", "server", "./a:b");
-        for local in ["file", "./a:b", "dir/a:b", "/a:b", ":x"] {
+        is("[2001:db8::1]:in", "2001:db8::1", "./in");
+        is("ann@[fe80::1%eth0]:/a[b]:c", "ann@fe80::1%eth0", "/a[b]:c");
+        is("server:[x]:y", "server", "./[x]:y");
+        let locals = [
+            "file", "./a:b", "dir/a:b", "/a:b", ":x", "[]:x", "[a/b]:x", "[x]",
+        ];
+        for local in locals {
             assert_eq!(remote(local), None, "{local}");
         }
     }
 
     #[test]
     fn options_are_not_hosts() {
-        let error = parse(OsStr::new("-oProxyCommand=x:dir")).unwrap_err();
-        assert!(error.to_string().contains("not a host name"));
+        for host in ["-oProxyCommand=x:dir", "[-oProxyCommand=x]:dir"] {
+            let error = parse(OsStr::new(host)).unwrap_err();
+            assert!(error.to_string().contains("not a host name"));
+        }
     }
 
     #[test]

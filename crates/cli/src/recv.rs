@@ -75,6 +75,7 @@ async fn recv(
                  that you fetch from",
             ));
         }
+        ticket::check_options(&args.ticket)?;
         relays.check_access()?;
     }
     let made = prepare(&dir)?;

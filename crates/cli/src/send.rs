@@ -86,6 +86,7 @@ async fn send(
                  destination",
             ));
         }
+        ticket::check_options(&args.ticket)?;
         relays.check_access()?;
     }
     // Who waits has it in the command for the receiving host. Without `--overwrite`, the receiver

@@ -124,6 +124,18 @@ pub(crate) fn find(line: &str) -> Option<Ticket> {
         .find_map(|word| word.parse().ok())
 }
 
+/// Refuses options of a listener that were given to who connects to somebody else's ticket, or
+/// starts the other side: nothing would come of them.
+pub(crate) fn check_options(options: &TicketArgs) -> anyhow::Result<()> {
+    match options.given_in_vain() {
+        Some(option) => Err(usage(format!(
+            "`{option}` is for the side that waits for the other one, and here this side connects: \
+             leave the option out, or give it to the other side"
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// Makes the endpoint listen, and returns its ticket.
 pub(crate) fn listen(
     door: &Door,

@@ -428,6 +428,19 @@ pub(crate) struct TicketArgs {
     pub(crate) advertise: Vec<String>,
 }
 
+impl TicketArgs {
+    /// What somebody who connects to a ticket relies on in vain; the other options have nothing to
+    /// do then, and may be a profile's.
+    pub(crate) fn given_in_vain(&self) -> Option<&'static str> {
+        [
+            (!self.allow_peer.is_empty(), "--allow-peer"),
+            (self.ticket_file.is_some(), "--ticket-file"),
+        ]
+        .into_iter()
+        .find_map(|(given, option)| given.then_some(option))
+    }
+}
+
 /// How to start the receiver on another host.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Over ssh")]

@@ -5,7 +5,8 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use manyway::{Connection, ConnectionLost};
@@ -139,12 +140,14 @@ async fn work(
     }
     worked.set(true);
     let mut tasks = JoinSet::new();
+    let failures = Failures::new(screen);
     for entry in entries {
         screen.say(&format!("Forwarding {}", entry.describe()));
-        tasks.spawn(forward(screen.clone(), connection.clone(), entry.clone()));
+        let forwarded = forward(failures.clone(), connection.clone(), entry.clone());
+        tasks.spawn(forwarded);
     }
     let listeners = Arc::new(listeners);
-    tasks.spawn(come_back(screen.clone(), connection.clone(), listeners));
+    tasks.spawn(come_back(failures, connection.clone(), listeners));
     let reason = connection.closed().await;
     drop(held);
     Err(over(ConnectionLost(reason)))
@@ -159,18 +162,62 @@ fn later(error: anyhow::Error) -> anyhow::Error {
     }
 }
 
+/// Says why connections fail, some of them: whoever can reach a port that somebody forwards makes
+/// as many as they like.
+#[derive(Clone)]
+struct Failures {
+    screen: Screen,
+    said: Arc<Mutex<Said>>,
+}
+
+impl Failures {
+    fn new(screen: &Screen) -> Self {
+        let screen = screen.clone();
+        let said = Arc::default();
+        Self { screen, said }
+    }
+
+    fn say(&self, reason: &str) {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        match said.one_more(Instant::now()) {
+            true => self.screen.say(&format!("manyway: {reason}")),
+            false => tracing::info!("{reason}"),
+        }
+    }
+}
+
+/// The lines of this while: at most so many in so long.
+#[derive(Default)]
+struct Said {
+    since: Option<Instant>,
+    lines: u32,
+}
+
+impl Said {
+    const LONG: Duration = Duration::from_secs(10);
+    const MOST: u32 = 10;
+
+    fn one_more(&mut self, now: Instant) -> bool {
+        if self.since.is_none_or(|since| now >= since + Self::LONG) {
+            (self.since, self.lines) = (Some(now), 0);
+        }
+        self.lines += 1;
+        self.lines <= Self::MOST
+    }
+}
+
 /// Takes connections of this host's programs to the other side.
-async fn forward(screen: Screen, connection: Connection, entry: Arc<Entry>) {
+async fn forward(failures: Failures, connection: Connection, entry: Arc<Entry>) {
     accept_each(&entry.listener, |tcp, _| {
-        let (screen, connection, target) =
-            (screen.clone(), connection.clone(), entry.target.clone());
+        let failures = failures.clone();
+        let (connection, target) = (connection.clone(), entry.target.clone());
         async move {
             let done = match target {
                 Some(target) => to_target(&connection, &target, tcp).await,
                 None => by_socks(&connection, tcp).await,
             };
             if let Err(error) = done {
-                screen.say(&format!("manyway: {}", words(&error)));
+                failures.say(&words(&error));
             }
         }
     })
@@ -219,7 +266,11 @@ async fn by_socks(connection: &Connection, mut tcp: TcpStream) -> anyhow::Result
 }
 
 /// Takes connections that came to the other side to targets of this one.
-async fn come_back(screen: Screen, connection: Connection, listeners: Arc<BTreeMap<u64, Target>>) {
+async fn come_back(
+    failures: Failures,
+    connection: Connection,
+    listeners: Arc<BTreeMap<u64, Target>>,
+) {
     let mut streams = JoinSet::new();
     loop {
         tokio::select! {
@@ -228,14 +279,14 @@ async fn come_back(screen: Screen, connection: Connection, listeners: Arc<BTreeM
                     return;
                 };
                 let (stream, listeners) = (Stream { send, receive }, listeners.clone());
-                streams.spawn(take_back(screen.clone(), stream, listeners));
+                streams.spawn(take_back(failures.clone(), stream, listeners));
             }
             Some(_) = streams.join_next() => {}
         }
     }
 }
 
-async fn take_back(screen: Screen, mut stream: Stream, listeners: Arc<BTreeMap<u64, Target>>) {
+async fn take_back(failures: Failures, mut stream: Stream, listeners: Arc<BTreeMap<u64, Target>>) {
     match stream.read_request().await {
         Ok(request) => {
             let asked = match request {
@@ -245,7 +296,7 @@ async fn take_back(screen: Screen, mut stream: Stream, listeners: Arc<BTreeMap<u
             match asked {
                 Some(target) => {
                     if let Err(reason) = serve_target(target, stream).await {
-                        screen.say(&format!("manyway: {reason}"));
+                        failures.say(&reason);
                     }
                 }
                 None => {
@@ -258,6 +309,22 @@ async fn take_back(screen: Screen, mut stream: Stream, listeners: Arc<BTreeMap<u
         Err(error) => {
             tracing::info!("the peer sent no request: {}", words(&error));
             stream.cut();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_say_ten_lines_in_ten_seconds() {
+        let mut said = Said::default();
+        let begun = Instant::now();
+        for second in [0, 9, 10, 25] {
+            let now = begun + Duration::from_secs(second);
+            let lines = (0..1000).filter(|_| said.one_more(now)).count();
+            assert_eq!(lines, if second == 9 { 0 } else { 10 }, "{second}");
         }
     }
 }

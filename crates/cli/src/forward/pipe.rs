@@ -152,6 +152,7 @@ impl Ends<'_> {
                      ticket",
                 ));
             }
+            ticket::check_options(self.ticket)?;
             relays.check_access()?;
         }
         let endpoint = options::bind_selecting(self.network, self.selected).await?;

@@ -17,6 +17,11 @@ fn failures_name_the_thing() {
         assert!(error["message"].as_str().unwrap().contains(words));
     };
     fails(&["send", "nothing"], "nothing", 6, "incomplete");
+    for command in ["send", "sync"] {
+        let words = "film.mkv/: cannot be sent: a part of it is a file";
+        fails(&[command, "film.mkv/"], words, 2, "usage");
+        fails(&[command, "/dev/null"], "neither a file nor", 2, "usage");
+    }
     let no_ticket = ["send", "film.mkv", "--to", "@nowhere"];
     fails(&no_ticket, "nowhere", 1, "failed");
     fails(&["recv", "@nowhere"], "nowhere", 1, "failed");

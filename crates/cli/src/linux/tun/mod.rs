@@ -57,6 +57,7 @@ pub(crate) async fn run(screen: &Screen, args: TunArgs) -> anyhow::Result<()> {
                  ticket",
             ));
         }
+        ticket::check_options(&args.announce)?;
         relays.check_access()?;
     }
     let config = Config {

@@ -522,6 +522,29 @@ fn what_is_served_and_forwarded_has_to_be_said() {
             "`--code` makes a code for the other side",
         ),
         (
+            &[
+                "tun",
+                CODE,
+                "--address",
+                "10.77.0.2/24",
+                "--allow-peer",
+                "ann",
+            ],
+            "`--allow-peer` is for the side that waits",
+        ),
+        (
+            &["send", "-", "--to", CODE, "--ticket-file", "ticket"],
+            "`--ticket-file` is for the side that waits",
+        ),
+        (
+            &["recv", CODE, "--allow-peer", "ann"],
+            "`--allow-peer` is for the side that waits",
+        ),
+        (
+            &["send", ".", "there:", "--ticket-file", "ticket"],
+            "`--ticket-file` is for the side that waits",
+        ),
+        (
             &["send", "-", "--metrics", "127.0.0.1:1"],
             "leave out --metrics",
         ),
