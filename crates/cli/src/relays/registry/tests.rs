@@ -194,7 +194,7 @@ fn often() -> Intervals {
 }
 
 /// Of two connections that begin with vouchers for eight seconds, one renews: it gets grants after
-/// they have ended, the other one is refused. A sender asks its relay for new grants every 15 s.
+/// they have ended, the other one is refused. A sender asks its relay for new grants once a minute.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn access_is_renewed_before_it_ends() {
     let life = Duration::from_secs(8);
