@@ -6,7 +6,8 @@ use std::time::Duration;
 use manyway_scenario::AckPolicy;
 use manyway_units::Time;
 
-/// Ranges in an acknowledgement; older ones are forgotten, as with a short SACK option.
+/// Ranges in an acknowledgement; older ones are forgotten, as with a short SACK option. What has
+/// just arrived is always in one.
 pub(super) const MAX_RANGES: usize = 4;
 
 /// What an acknowledgement says.
@@ -156,9 +157,10 @@ impl Receiver {
             }
             (true, false) => ranges[at - 1] = number..=*ranges[at - 1].end(),
             (false, true) => ranges[at] = *ranges[at].start()..=number,
+            // The sender has heard of the oldest one, but not of this packet (RFC 2018 §4).
             (false, false) => {
-                ranges.insert(at, number..=number);
-                ranges.truncate(MAX_RANGES);
+                ranges.truncate(MAX_RANGES - 1);
+                ranges.insert(at.min(ranges.len()), number..=number);
             }
         }
     }
@@ -258,5 +260,26 @@ mod tests {
         let mut record = AckRecord::default();
         receiver.acknowledge(Time::ZERO, &mut record);
         assert_eq!(record.ranges, [18..=18, 16..=16, 14..=14, 12..=12]);
+    }
+
+    /// However many gaps there are: otherwise, the sender takes it for lost.
+    #[test]
+    fn what_comes_late_is_acknowledged() {
+        let mut receiver = receiver(2);
+        for number in (0..40).step_by(2) {
+            receiver.on_packet(Time::ZERO, number, false);
+        }
+        let mut record = AckRecord::default();
+        for number in [1, 11, 33, 3, 5] {
+            let reaction = receiver.on_packet(Time::ZERO, number, false);
+            assert_eq!(reaction, Reaction::Acknowledge);
+            receiver.acknowledge(Time::ZERO, &mut record);
+            let ranges = &record.ranges;
+            assert!(
+                ranges.iter().any(|range| range.contains(&number)),
+                "{ranges:?}"
+            );
+            assert!(ranges.len() <= MAX_RANGES && ranges.is_sorted_by(|a, b| a.start() > b.end()));
+        }
     }
 }

@@ -10,11 +10,22 @@ use crate::validity::setup::{experiment, flow, one_link, run, seconds};
 
 /// Goodput in Mbps over 20 Mbps with 10 ms one way, and cuts, in 25 s after 5 s of start-up.
 fn rate(law: &str, detection: LossDetection, change: fn(&mut LinkConfig)) -> (f64, u64) {
+    rate_with_acks(law, detection, change, 1)
+}
+
+/// The same, with an ACK for so many packets.
+fn rate_with_acks(
+    law: &str,
+    detection: LossDetection,
+    change: fn(&mut LinkConfig),
+    every: u32,
+) -> (f64, u64) {
     let mut link = LinkConfig::new(Rate::from_mbps(20.0), seconds(0.01));
     change(&mut link);
     let mut flow = flow(law, &[0]);
     flow.sender.pacing = true;
     flow.sender.loss_detection = detection;
+    flow.ack.every = every;
     let topology = one_link(link, &[seconds(0.01)]);
     let result = run(&experiment(topology, vec![flow], (5.0, 30.0)), 1);
     let flow = &result.flows[0];
@@ -48,12 +59,15 @@ fn adaptive_detection_has_what_there_is_without_overtaking() {
         (jitter::<30>, in_order::<30>),
         (late, |_| ()),
     ];
+    let adaptive = |law, change, every| rate_with_acks(law, LossDetection::Adaptive, change, every);
     for law in ["lia", "balia", "cubic", "olia", "bmc", "auto"] {
-        for (n, (overtaking, plain)) in networks.into_iter().enumerate() {
-            let (goodput, cuts) = rate(law, LossDetection::Adaptive, overtaking);
-            let (plain, _) = rate(law, LossDetection::Adaptive, plain);
-            let what = format!("{law}, {n}: {goodput} of {plain} Mbps, {cuts} cuts");
-            assert!(goodput > 0.97 * plain, "{what}");
+        for every in [1, 2, 4] {
+            for (n, (overtaking, plain)) in networks.into_iter().enumerate() {
+                let (goodput, cuts) = adaptive(law, overtaking, every);
+                let (plain, _) = adaptive(law, plain, every);
+                let what = format!("{law}, {n}, {every}: {goodput} of {plain} Mbps, {cuts} cuts");
+                assert!(goodput > 0.97 * plain, "{what}");
+            }
         }
     }
 }
