@@ -124,8 +124,8 @@ pub(crate) fn find(line: &str) -> Option<Ticket> {
         .find_map(|word| word.parse().ok())
 }
 
-/// Refuses options of a listener that were given to who connects to somebody else's ticket, or
-/// starts the other side: nothing would come of them.
+/// Refuses options for listeners where this side connects to a ticket, or starts the other side:
+/// they would have no effect.
 pub(crate) fn check_options(options: &TicketArgs) -> anyhow::Result<()> {
     match options.given_in_vain() {
         Some(option) => Err(usage(format!(

@@ -429,8 +429,8 @@ pub(crate) struct TicketArgs {
 }
 
 impl TicketArgs {
-    /// What somebody who connects to a ticket relies on in vain; the other options have nothing to
-    /// do then, and may be a profile's.
+    /// An option that has no effect for whoever connects to a ticket, although they rely on it. The
+    /// others do no harm there, and a profile may set them for both sides.
     pub(crate) fn given_in_vain(&self) -> Option<&'static str> {
         [
             (!self.allow_peer.is_empty(), "--allow-peer"),

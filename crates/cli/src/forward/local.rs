@@ -162,8 +162,8 @@ fn later(error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-/// Says why connections fail, some of them: whoever can reach a port that somebody forwards makes
-/// as many as they like.
+/// Says why connections fail, but not for all of them: whoever can reach a forwarded port can make
+/// any number.
 #[derive(Clone)]
 struct Failures {
     screen: Screen,
@@ -186,7 +186,7 @@ impl Failures {
     }
 }
 
-/// The lines of this while: at most so many in so long.
+/// Counts lines, of which there may be only so many in so long.
 #[derive(Default)]
 struct Said {
     since: Option<Instant>,

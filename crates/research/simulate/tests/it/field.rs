@@ -185,7 +185,7 @@ const TABLES: [Table; 11] = [
     SESSIONS,
 ];
 
-/// As the first one, with production sessions. Minutes: `MANYWAY_FULL=1` has it.
+/// As the first one, with production sessions. It takes minutes, so only `MANYWAY_FULL=1` has it.
 const SESSIONS: Table = Table {
     file: "apart",
     level: Level::Stack,

@@ -71,7 +71,7 @@ pub enum ServerError {
     Store(#[from] StoreError),
 }
 
-/// Between two lines of the log that a store which fails gets.
+/// The least time between two log lines about a failing store.
 const LOG_PAUSE: Duration = Duration::from_secs(10);
 
 /// What all requests share.
@@ -99,7 +99,8 @@ impl App {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a request is told. While a store is away, all of them fail: the log has one in a while.
+    /// The answer to a request. While the store is away, all requests fail, and the log has only
+    /// some of them.
     fn store_failed(&self, error: &StoreError) -> Problem {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         if logged.is_none_or(|at| at.elapsed() >= LOG_PAUSE) {

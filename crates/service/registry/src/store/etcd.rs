@@ -324,7 +324,7 @@ async fn watch(
 /// How a watch ended.
 #[derive(Debug, PartialEq, Eq)]
 enum Watch {
-    /// Nothing has come for long. What comes next is known to begin after the last revision.
+    /// Nothing has come for long. The next watch goes on after the last revision.
     Silent,
     /// The connection did, or etcd has dropped changes that we haven't seen.
     Over,

@@ -235,7 +235,7 @@ async fn a_carrier_killed_in_the_middle_loses_nothing() {
     );
 }
 
-/// Either end's: the listener stops to listen there, too.
+/// Whichever end removes it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_path_that_is_removed_takes_its_tcp_connection_along() {
     for of_listener in [false, true] {
@@ -258,7 +258,7 @@ async fn a_path_that_is_removed_takes_its_tcp_connection_along() {
         assert_eq!(down(&mut events).await, PathDownReason::LocalGone);
         until(|| tcp_paths(far) == 1).await;
         transfer(&connected, &accepted, 3_000_000).await;
-        // Long enough for another to be dialled.
+        // Long enough for the connector to dial another.
         sleep(Duration::from_millis(700)).await;
         assert_eq!((tcp_paths(near), tcp_paths(far)), (1, 1));
         let left = near.stats().paths;
