@@ -68,6 +68,8 @@ const AGAIN: f64 = 32.0;
 const AGAIN_AT_LEAST: f64 = 2.0;
 /// A trial is over after so many round-trip times.
 const TRIAL: f64 = 4.0;
+/// Neither a trial nor its outcome leaves less than this part of a window.
+const LEAST: f64 = 0.5;
 
 /// Adaptive coupling.
 #[derive(Clone, Debug)]
@@ -103,6 +105,8 @@ struct Subflow {
     lost: bool,
     /// Whether its last loss was left without an answer.
     ignored: bool,
+    /// The window when this round began, and when the one before did.
+    before: [f64; 2],
     /// Goodput, bytes/s.
     rate: f64,
     /// Bytes acknowledged in this round, and when it began.
@@ -244,16 +248,17 @@ impl Auto {
         if path.curve.cut().is_some_and(|cut| loss.sent < cut) {
             return;
         }
-        let settles = loss.now + seconds(SETTLED * path.queue.rtt());
         let hit = match path.queue.is_full() || path.rising.doubts(loss.now) {
             true => self.behind_queue_of(loss.slot, loss.now),
             false => vec![loss.slot],
         };
         for slot in hit {
-            if let Some(path) = self.slots.get_mut(slot) {
-                path.lost = slot == loss.slot;
+            let own = slot == loss.slot;
+            let cut = self.slots.get_mut(slot);
+            if let Some(path) = cut.filter(|path| own || !path.was_just_cut(loss.now)) {
+                path.lost = own;
                 path.alone = false;
-                path.settles = settles;
+                path.settles = loss.now + seconds(SETTLED * path.queue.rtt());
                 path.come_back(loss.now);
                 path.curve.reduce(loss.now, beta, floor);
             }
@@ -293,7 +298,10 @@ impl Auto {
             if let Some(path) = self.slots.get_mut(slot) {
                 path.lost = false;
                 path.held = held;
-                path.curve.reduce(round.now, factor, floor);
+                // What stands was sent two rounds ago; growth since isn't seen yet.
+                let grown = path.curve.window() / path.before[1];
+                let factor = factor / grown.max(1.0);
+                path.curve.reduce(round.now, factor.max(LEAST), floor);
             }
         }
     }
@@ -320,7 +328,7 @@ impl Auto {
                 path.settles = settles;
                 path.curve.restore();
             } else if sure && short < 1.0 {
-                path.curve.reduce(round.now, short.max(0.5), floor);
+                path.curve.reduce(round.now, short.max(LEAST), floor);
             }
         }
     }
@@ -351,6 +359,13 @@ impl Subflow {
         self.rising.doubt(now);
         self.queue.is_congested();
         self.curve.fall_back(self.answered.max(floor));
+    }
+
+    /// Whether its last cut, by a loss or for a trial, is less than a round trip ago, so that no
+    /// queue has felt it yet: others with shorter round trips may lose more packets meanwhile.
+    fn was_just_cut(&self, now: Time) -> bool {
+        let cut = self.curve.cut();
+        cut.is_some_and(|cut| now.since(cut).as_secs_f64() < self.queue.rtt())
     }
 
     /// Whether it can't be behind the queue of another one, which has packets there now.
@@ -384,6 +399,7 @@ impl Controller for Auto {
         let fastest = paths.max_by(|(_, a), (_, b)| a.rate.total_cmp(&b.rate));
         let group = fastest.map_or(0, |(_, path)| path.group);
         let curve = Curve::new(&path, &self.options, self.options.floor(2.0));
+        let before = [curve.window(); 2];
         let slot = self.slots.insert(Subflow {
             curve,
             queue: Queue::default(),
@@ -398,6 +414,7 @@ impl Controller for Auto {
             group,
             lost: false,
             ignored: false,
+            before,
             rate: 0.0,
             acked: 0.0,
             began: path.now,
@@ -421,7 +438,9 @@ impl Controller for Auto {
         if let Some(path) = self.slots.get_mut(slot) {
             let size = path.curve.size();
             path.curve.resize(bytes, floor);
-            path.answered *= size / path.curve.size();
+            let ratio = size / path.curve.size();
+            path.answered *= ratio;
+            path.before = path.before.map(|window| window * ratio);
         }
     }
 
@@ -546,6 +565,9 @@ impl Controller for Auto {
             self.give_way(round);
         } else if let Some(standing) = standing {
             self.keep_short(round, standing);
+        }
+        if let Some(path) = self.slots.get_mut(round.slot) {
+            path.before = [path.curve.window(), path.before[0]];
         }
         if round.now >= self.regroup {
             self.regroup = round.now + REGROUP;

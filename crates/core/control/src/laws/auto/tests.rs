@@ -34,14 +34,18 @@ impl Bench {
     }
 
     fn ack(&mut self, n: usize, packets: f64, queue: Duration) {
+        self.ack_of(n, packets, RTT, RTT + queue);
+    }
+
+    fn ack_of(&mut self, n: usize, packets: f64, min_rtt: Duration, rtt: Duration) {
         self.auto.on_ack(&Ack {
             slot: self.slots[n],
             now: self.now,
             packets,
-            rtt: RTT + queue,
+            rtt,
             rtt_sampled: true,
-            smoothed_rtt: RTT + queue,
-            min_rtt: RTT,
+            smoothed_rtt: rtt,
+            min_rtt,
             sent: self.now,
             received: None,
             app_limited: false,
@@ -71,10 +75,14 @@ impl Bench {
                 for _ in 0..4 {
                     self.ack(n, window / 4.0, delay);
                 }
-                let (slot, now) = (self.slots[n], self.now);
-                self.auto.on_round_end(&Round { slot, now });
+                self.end_round(n);
             }
         }
+    }
+
+    fn end_round(&mut self, n: usize) {
+        let (slot, now) = (self.slots[n], self.now);
+        self.auto.on_round_end(&Round { slot, now });
     }
 
     /// A packet that was sent so long ago is lost.
@@ -140,6 +148,31 @@ fn a_subflow_with_another_queue_isnt_cut() {
     let before = bench.windows();
     bench.lose(0, Duration::ZERO);
     assert!(bench.windows()[1] < before[1]);
+}
+
+/// Its round trip is six times as long as that of the subflow that loses packets, so that its first
+/// cut has no effect yet.
+#[test]
+fn losses_of_a_faster_subflow_cut_a_slower_one_once_a_round_trip() {
+    let slow = RTT * 6;
+    let mut bench = Bench::settled(&[50.0, 50.0]);
+    bench.end_round(1);
+    for _ in 0..16 {
+        bench.now += RTT;
+        bench.ack(0, 5.0, RTT);
+        bench.ack_of(1, 5.0, slow, slow * 2);
+    }
+    let mut factors = Vec::new();
+    for _ in 0..12 {
+        bench.now += RTT * 3 / 2;
+        let before = bench.windows();
+        bench.lose(0, RTT);
+        let after = bench.windows();
+        factors.push([0, 1].map(|n| after[n] / before[n]));
+    }
+    let cuts = [0, 1].map(|n| factors.iter().filter(|cut| cut[n] < 0.8).count());
+    // All in less than two of its round trips, queue included.
+    assert_eq!(cuts, [12, 2], "{factors:?}");
 }
 
 #[test]
@@ -216,6 +249,24 @@ fn a_long_queue_that_is_ours_is_kept_short() {
     }
 }
 
+/// A link that holds three packets on the way: two rounds' growth is more of its queue than a trial
+/// takes away, and the queue that a round meets is that of the window two rounds ago.
+#[test]
+fn a_long_queue_of_ours_is_kept_short_where_windows_are_small() {
+    let mut bench = Bench::settled(&[9.0]);
+    let mut sent = [bench.windows()[0]; 2];
+    let mut longest: f64 = 0.0;
+    for round in 0..3000 {
+        let queue = 40.0 * (sent[1] / 3.0 - 1.0).max(0.0);
+        bench.rounds(1, |_, _| queue);
+        sent = [bench.windows()[0], sent[0]];
+        if round >= 1000 {
+            longest = longest.max(queue);
+        }
+    }
+    assert!(longest < 80.0, "{longest} ms");
+}
+
 #[test]
 fn a_long_queue_of_others_isnt_left_to_them() {
     let mut bench = Bench::settled(&[150.0]);
@@ -256,6 +307,21 @@ fn two_trials_in_a_row_are_believed() {
         drops[0] > 0.8 && drops[1] > 0.8 && drops[2] < 0.6,
         "{drops:?}"
     );
+}
+
+#[test]
+fn smaller_packets_arent_growth() {
+    let mut same = Bench::settled(&[100.0]);
+    let (rounds, _) = first_dip(&mut same.clone(), |_| 60.0);
+    same.rounds(rounds, |_, _| 60.0);
+    let mut smaller = same.clone();
+    smaller.auto.set_packet_size(smaller.slots[0], 500);
+    let cuts = [&mut same, &mut smaller].map(|bench| {
+        let before = bench.windows()[0];
+        bench.rounds(1, |_, _| 60.0);
+        bench.windows()[0] / before
+    });
+    assert!((cuts[0] - cuts[1]).abs() < 0.01, "{cuts:?}");
 }
 
 #[test]
