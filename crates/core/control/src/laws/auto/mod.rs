@@ -254,8 +254,9 @@ impl Auto {
         };
         for slot in hit {
             let own = slot == loss.slot;
-            let cut = self.slots.get_mut(slot);
-            if let Some(path) = cut.filter(|path| own || !path.was_just_cut(loss.now)) {
+            if let Some(path) = self.slots.get_mut(slot)
+                && (own || !path.was_just_cut(loss.now))
+            {
                 path.lost = own;
                 path.alone = false;
                 path.settles = loss.now + seconds(SETTLED * path.queue.rtt());
