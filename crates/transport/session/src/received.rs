@@ -7,7 +7,7 @@ use manyway_units::Time;
 /// Packets the replay window looks back over: twice what a 32 MiB send buffer can have in flight in
 /// 1200-byte packets.
 const REPLAY_WINDOW: u64 = 1 << 16;
-/// Ranges an ACK reports; older ones are forgotten, which costs at worst a spurious retransmission.
+/// Ranges an ACK reports; the oldest are forgotten, as they have been acknowledged often.
 const MAX_RANGES: usize = 32;
 
 /// What arrived on one path: the replay window, the ranges to acknowledge and when to do so.
@@ -127,9 +127,9 @@ impl Received {
             at += 1;
         }
         let Some(range) = self.ranges.get(at).cloned() else {
-            if self.ranges.len() < MAX_RANGES {
-                self.ranges.push_back(number..=number);
-            }
+            // What has just come isn't acknowledged yet: it would be taken for lost.
+            self.ranges.truncate(MAX_RANGES - 1);
+            self.ranges.push_back(number..=number);
             return;
         };
         if range.contains(&number) {
@@ -263,6 +263,23 @@ mod tests {
             assert!(received.ranges.len() <= MAX_RANGES);
         }
         assert_eq!(received.largest(), Some(1_000_000), "the newest are kept");
+    }
+
+    /// However many gaps there are: otherwise, the sender takes it for lost.
+    #[test]
+    fn what_comes_late_is_acknowledged() {
+        let mut received = Received::new();
+        for number in (0..400).step_by(2) {
+            received.record(Time::ZERO, number, true, POLICY);
+        }
+        for number in [1, 11, 333, 3, 5] {
+            received.record(Time::ZERO, number, true, POLICY);
+            assert!(received.is_due());
+            let ranges: Vec<_> = received.ranges().collect();
+            assert!(ranges.iter().any(|range| range.contains(&number)));
+            assert!(ranges.len() <= MAX_RANGES && ranges.is_sorted_by(|a, b| a.start() > b.end()));
+            received.on_ack_sent();
+        }
     }
 
     proptest! {
