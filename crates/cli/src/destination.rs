@@ -1,6 +1,7 @@
 //! `HOST:DIR` destinations, in scp's notation.
 
 use std::ffi::{OsStr, OsString};
+use std::path::{Component, Path};
 
 use crate::exit::usage;
 
@@ -11,6 +12,27 @@ pub(crate) struct Remote {
     pub(crate) host: String,
     /// The directory there: a relative or absolute path, never empty, that never begins with `-`.
     pub(crate) dir: String,
+}
+
+impl Remote {
+    /// What the directory is if all sorts of things are in it, as far as its path tells.
+    pub(crate) fn is_shared(&self) -> Option<&'static str> {
+        let (mut names, mut above) = (0_usize, false);
+        for component in Path::new(&self.dir).components() {
+            match component {
+                Component::Normal(_) => names += 1,
+                Component::ParentDir if names == 0 => above = true,
+                Component::ParentDir => names -= 1,
+                _ => {}
+            }
+        }
+        match (names, self.dir.starts_with('/')) {
+            (0, true) => Some("the root directory"),
+            (0, false) if above => Some("a directory above the home directory"),
+            (0, false) => Some("the home directory"),
+            _ => None,
+        }
+    }
 }
 
 /// Takes the destination off the end of the paths if there is one: a colon before any slash.
@@ -74,8 +96,9 @@ fn relative(dir: &str) -> String {
         .strip_prefix("~/")
         .or(dir.strip_prefix('~').filter(|rest| rest.is_empty()))
         .unwrap_or(dir);
+    let mut components = Path::new(dir).components();
     match dir {
-        "" | "." => ".".to_owned(),
+        _ if components.all(|c| c == Component::CurDir) => ".".to_owned(),
         dir if dir.starts_with('/') => dir.to_owned(),
         dir => format!("./{}", dir.strip_prefix("./").unwrap_or(dir)),
     }
@@ -108,6 +131,8 @@ mod tests {
         is("server:~bob/in", "server", "./~bob/in");
         is("server:-rf", "server", "./-rf");
         is("server:mw1abc", "server", "./mw1abc");
+        is("server:./", "server", ".");
+        is("server:~/./.", "server", ".");
         is("server:a:b", "server", "./a:b");
         is("[2001:db8::1]:in", "2001:db8::1", "./in");
         is("ann@[fe80::1%eth0]:/a[b]:c", "ann@fe80::1%eth0", "/a[b]:c");
@@ -140,5 +165,25 @@ mod tests {
                 .to_string()
                 .contains("nothing to send")
         );
+    }
+
+    #[test]
+    fn a_directory_that_holds_all_sorts_of_things_is_known() {
+        let shared = |text: &str| parse(OsStr::new(text)).unwrap().unwrap().is_shared();
+        for (text, expected) in [
+            ("server:", "the home directory"),
+            ("server:./", "the home directory"),
+            ("server:~/./", "the home directory"),
+            ("server:a/..", "the home directory"),
+            ("server:..", "a directory above the home directory"),
+            ("server:a/../../", "a directory above the home directory"),
+            ("server:/", "the root directory"),
+            ("server:/a/..", "the root directory"),
+        ] {
+            assert_eq!(shared(text), Some(expected), "{text}");
+        }
+        for text in ["server:a", "server:a/../b", "server:../b", "server:/srv"] {
+            assert_eq!(shared(text), None, "{text}");
+        }
     }
 }

@@ -63,13 +63,13 @@ async fn send(
     // Report files that can't be sent before printing a ticket or letting ssh ask for a password.
     let sources = content::sources(&args.paths, &args.content, syncs)?;
     if let Some(remote) = &remote
+        && let Some(shared) = remote.is_shared()
         && args.arrival.delete
-        && remote.dir == "."
         && sources.names().next().is_none()
     {
         return Err(usage(format!(
-            "`--delete` would delete all other files in the home directory on {}: name a \
-             directory below it, or write the local directory without the slash at its end",
+            "`--delete` would delete all other files in {shared} on {}: name a directory below \
+             it, or write the local directory without the slash at its end",
             remote.host
         )));
     }

@@ -399,7 +399,13 @@ delete raw
 
     let alone = sync(&["photos/", "film.mkv", "server:there"]);
     assert_eq!(alone.code, 2, "{alone:?}");
-    for home in ["server:", "server:.", "server:~"] {
+    for home in [
+        "server:",
+        "server:.",
+        "server:~",
+        "server:./",
+        "server:there/..",
+    ] {
         let all = sync(&["--delete", "photos/", home]);
         assert_eq!(all.code, 2, "{all:?}");
         assert!(all.stderr.contains("home directory on server"), "{all:?}");
