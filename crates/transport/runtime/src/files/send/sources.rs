@@ -36,6 +36,8 @@ struct Source {
     /// `None`: not the directory itself, but what is in it.
     name: Option<SafeName>,
     path: PathBuf,
+    /// Device and inode, of a directory.
+    directory: Option<(u64, u64)>,
 }
 
 impl Sources {
@@ -57,6 +59,7 @@ impl Sources {
                 Source {
                     name: Some(name),
                     path,
+                    ..
                 },
                 other,
             ],
@@ -109,7 +112,12 @@ impl Sources {
             let failure = Failure::new(FailureCode::Read, reason);
             return Err(failure.of(dir.as_ref().display().to_string()).into());
         }
-        let mut sources = Self::of(vec![Source { name: None, path }]);
+        let directory = identity(&metadata);
+        let mut sources = Self::of(vec![Source {
+            name: None,
+            path,
+            directory,
+        }]);
         sources.scope.top = true;
         Ok(sources)
     }
@@ -225,6 +233,7 @@ impl Sources {
                 }
                 each(entry)?;
             }
+            source.is_still_there()?;
         }
         Ok(())
     }
@@ -268,6 +277,21 @@ impl Source {
         }
     }
 
+    /// Nothing of a directory that went while it was listed is in the list, which looks as if its
+    /// user had removed it all.
+    fn is_still_there(&self) -> Result<(), Failure> {
+        let now = fs::metadata(&self.path);
+        let now = now.map_err(|error| list_failure(self, &self.path, &error))?;
+        if self.directory.is_some() && identity(&now) != self.directory {
+            let reason = "another directory has taken its place since manyway began (was it \
+                          unmounted?): see that it is there, and run the same command again";
+            let shown = self.below(&self.path).display().to_string();
+            let failure = Failure::new(FailureCode::Read, reason).of(shown);
+            return Err(failure.only_here(self.path.display()));
+        }
+        Ok(())
+    }
+
     /// The name of something at or below this source.
     fn name_of(&self, path: &Path) -> Result<SafeName, Failure> {
         let below = self.below(path);
@@ -275,6 +299,10 @@ impl Source {
         let name = name.and_then(SafeName::parse);
         name.map_err(|error| unsendable(&below, &error).only_here(path.display()))
     }
+}
+
+fn identity(metadata: &Metadata) -> Option<(u64, u64)> {
+    metadata.is_dir().then(|| (metadata.dev(), metadata.ino()))
 }
 
 /// Files with several names of which some may still come, by device and inode.
@@ -379,8 +407,11 @@ fn source(given: &Path) -> Result<Source, Failure> {
         return Err(Failure::new(FailureCode::UnsafeName, reason).of(&shown));
     };
     let name = safe(name).map_err(|error| unsendable(given, &error))?;
-    let name = Some(name);
-    Ok(Source { name, path })
+    Ok(Source {
+        name: Some(name),
+        path,
+        directory: identity(&metadata),
+    })
 }
 
 fn safe(name: &OsStr) -> Result<SafeName, NameError> {
@@ -427,6 +458,51 @@ fn list_failure(source: &Source, path: &Path, error: &io::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Its list would be short, and the receiver would delete what isn't in it.
+    #[test]
+    fn a_directory_that_goes_while_it_is_listed_is_an_error() {
+        let at = tempfile::tempdir().unwrap();
+        let (dir, away) = (at.path().join("dir"), at.path().join("away"));
+        fs::create_dir(&dir).unwrap();
+        for name in ["a", "b", "c"] {
+            fs::write(dir.join(name), "").unwrap();
+        }
+        let list = |sources: &Sources, act: &dyn Fn()| {
+            let mut names = Vec::new();
+            let agreed = manyway_transfer::Agreement {
+                version: 0,
+                features: 0,
+            };
+            let (details, skipped) = (Details::new(agreed), &mut Skipped::default());
+            let listed: Result<(), Failure> = sources.list(details, skipped, |entry| {
+                names.push(entry.name.to_string());
+                if names.len() == 2 {
+                    act();
+                }
+                Ok(())
+            });
+            listed
+                .map(|()| names)
+                .map_err(|failure| failure.to_string())
+        };
+        for sources in [Sources::new([&dir]), Sources::contents(&dir)] {
+            let sources = sources.unwrap();
+            assert!(list(&sources, &|| ()).is_ok());
+            let moved = list(&sources, &|| fs::rename(&dir, &away).unwrap());
+            assert!(moved.unwrap_err().contains("No such file"));
+            fs::create_dir(&dir).unwrap();
+            let replaced = list(&sources, &|| ());
+            assert!(replaced.unwrap_err().contains("has taken its place"));
+            fs::remove_dir(&dir).unwrap();
+            fs::rename(&away, &dir).unwrap();
+            // A file may be replaced.
+            let file = Sources::new([dir.join("a")]).unwrap();
+            fs::write(dir.join("new"), "").unwrap();
+            fs::rename(dir.join("new"), dir.join("a")).unwrap();
+            assert_eq!(list(&file, &|| ()), Ok(vec!["a".to_owned()]));
+        }
+    }
 
     #[test]
     fn files_with_several_names_are_known_within_bounds() {
