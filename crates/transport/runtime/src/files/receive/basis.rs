@@ -19,7 +19,7 @@ use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
 use std::fs::File;
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -54,6 +54,16 @@ pub(super) struct Held {
     pub(super) in_part: u64,
     /// A file of the same name.
     pub(super) existing: Option<File>,
+    /// Of that file, before any of it was told.
+    pub(super) version: Option<Version>,
+}
+
+/// When content and anything else of a file changed last, in seconds and nanoseconds.
+pub(super) type Version = [i64; 4];
+
+pub(super) fn version(file: &File) -> Option<Version> {
+    let of = file.metadata().ok()?;
+    Some([of.mtime(), of.mtime_nsec(), of.ctime(), of.ctime_nsec()])
 }
 
 /// The queue of files, in the manifest's order.
@@ -166,6 +176,7 @@ impl Basis<'_> {
             groups_in(len, entry.size) > 0
         };
         Held {
+            version: existing.as_ref().and_then(version),
             // Beside a part, a file without a whole group gives nothing: its mode doesn't count.
             existing: existing.filter(|file| part.is_none() || is_basis(file)),
             part,

@@ -1,7 +1,7 @@
 //! A file of which there is something already, while the rest is received.
 
 use super::super::summary::Skipped;
-use super::basis::Held;
+use super::basis::{Held, Version, version};
 use super::commit::{Job, Same};
 use super::end::write_failure;
 use super::metadata::Metadata;
@@ -30,6 +30,8 @@ pub(super) struct Difference {
     in_part: u64,
     /// A file of the same name, which stays as it is.
     existing: Option<File>,
+    /// What it was before its groups were told.
+    version: Option<Version>,
     /// So much of it becomes the beginning of a new file before anything else does.
     copying: u64,
     policy: Policy,
@@ -61,6 +63,7 @@ impl Difference {
             part,
             in_part: held.in_part,
             existing: held.existing,
+            version: held.version,
             copying: 0,
             policy: options.policy,
             keep: options.keeps(),
@@ -163,7 +166,9 @@ impl Difference {
             let ours = metadata.nlink() == 1 && metadata.uid() == geteuid().as_raw();
             metadata.len() == self.entry.size && (ours || self.policy != Policy::Overwrite)
         });
-        self.part.is_none() && !same
+        // What has been written to since is read again.
+        let written = existing.is_some_and(|file| version(file) != self.version);
+        self.part.is_none() && (!same || written)
     }
 
     /// Holds it to the sender's hash.
