@@ -135,8 +135,10 @@ impl Disk for Os {
     }
 
     fn restore(&self, of: BorrowedFd<'_>, entry: &Entry) -> io::Result<()> {
-        fchmod(of, Mode::from_bits_truncate(entry.mode.into()))?;
-        Ok(futimens(of, &TimeSpec::UTIME_OMIT, &spec(entry.mtime))?)
+        let mode = fchmod(of, Mode::from_bits_truncate(entry.mode.into()));
+        // Also if the mode isn't permitted.
+        futimens(of, &TimeSpec::UTIME_OMIT, &spec(entry.mtime))?;
+        Ok(mode?)
     }
 
     fn symlink(&self, dir: BorrowedFd<'_>, target: &str, name: &str) -> io::Result<()> {
@@ -250,13 +252,16 @@ impl Found {
 
     /// Is it a file with the size and time of that one?
     pub(super) fn is_version_of(&self, entry: &Entry) -> bool {
-        /// Units in which file systems keep nanoseconds.
-        const UNITS: [u32; 5] = [1, 100, 1000, 1_000_000, 1_000_000_000];
+        /// Units in which file systems keep nanoseconds: exFAT has 10 ms.
+        const UNITS: [u32; 6] = [1, 100, 1000, 1_000_000, 10_000_000, 1_000_000_000];
         let (seconds, nanos) = (entry.mtime.seconds, entry.mtime.nanos);
         self.size() == Some(entry.size)
             && self.stat.is_some_and(|stat| {
                 let same = |unit: u32| stat.st_mtime_nsec == i64::from(nanos - nanos % unit);
+                // FAT has even seconds only.
+                let even = seconds - seconds.rem_euclid(2);
                 stat.st_mtime == seconds && UNITS.into_iter().any(same)
+                    || (stat.st_mtime, stat.st_mtime_nsec) == (even, 0)
             })
     }
 

@@ -72,7 +72,12 @@ impl Metadata {
         altered: &mut Skipped,
     ) -> io::Result<()> {
         for (uid, gid) in self.owners_of(entry, &fstat(of)?) {
-            note(entry, disk.set_owner(of, uid, gid), altered)?;
+            note(
+                "owner or group",
+                entry,
+                disk.set_owner(of, uid, gid),
+                altered,
+            )?;
         }
         for (name, value) in self.attributes_of(entry, of) {
             if let Err(error) = disk.set_attribute(of, &name, value.as_deref()) {
@@ -95,16 +100,17 @@ impl Metadata {
             }
         }
         // At last: it may take away the right to do the rest.
-        match mode == entry.mode {
-            true => disk.restore(of, entry)?,
+        let restored = match mode == entry.mode {
+            true => disk.restore(of, entry),
             false => disk.restore(
                 of,
                 &Entry {
                     mode,
                     ..entry.clone()
                 },
-            )?,
-        }
+            ),
+        };
+        note("mode or time", entry, restored, altered)?;
         // A system that doesn't allow it may say nothing: Linux does so with the set-group-ID bit
         // of a group that isn't ours.
         if mode & Entry::SPECIAL & !(fstat(of)?.st_mode as u16) != 0 {
@@ -144,7 +150,7 @@ impl Metadata {
         if let Some(stat) = dir.look(name)?.stat() {
             for (uid, gid) in self.owners_of(entry, stat) {
                 let set = dir.disk().set_owner_of_link(dir.as_fd(), name, uid, gid);
-                note(entry, set, altered)?;
+                note("owner or group", entry, set, altered)?;
             }
         }
         dir.disk().restore_link(dir.as_fd(), name, entry.mtime)
@@ -262,11 +268,11 @@ impl Metadata {
 }
 
 /// What isn't permitted is left as it is; what fails otherwise ends the transfer.
-fn note(entry: &Entry, set: io::Result<()>, altered: &mut Skipped) -> io::Result<()> {
+fn note(what: &str, entry: &Entry, set: io::Result<()>, altered: &mut Skipped) -> io::Result<()> {
     use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
     match set {
         Err(error) if matches!(error.kind(), InvalidInput | PermissionDenied | Unsupported) => {
-            let reason = format_args!("its owner or group is unchanged: {error}");
+            let reason = format_args!("its {what} is unchanged: {error}");
             altered.add(&entry.name, reason);
             Ok(())
         }

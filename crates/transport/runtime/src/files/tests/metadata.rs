@@ -241,6 +241,26 @@ async fn without_its_owner_a_program_runs_as_nobody_else() {
     }
 }
 
+#[tokio::test]
+async fn content_arrives_where_modes_and_times_cannot_be_set() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    let top = from.path().join("top");
+    fs::create_dir(&top).unwrap();
+    fs::write(top.join("file"), "file").unwrap();
+    let with = ReceiveOptions {
+        disk: Some(super::disk::TestDisk::that_keeps_modes()),
+        ..policy(Policy::Refuse)
+    };
+    let (_, received) = transfer([&top], to.path(), with).await;
+    let altered = received.unwrap().altered;
+    let told = altered.examples.join("\n");
+    assert!(
+        told.contains("top/file: its mode or time is unchanged"),
+        "{told}"
+    );
+    assert_eq!(fs::read(to.path().join("top/file")).unwrap(), b"file");
+}
+
 /// Who may write to the receiver's directory doesn't get a program of its own into root's hands.
 #[tokio::test]
 async fn a_strangers_file_gets_no_rights() {

@@ -178,6 +178,7 @@ async fn a_time_that_the_file_system_has_cut_is_the_same() {
         (123_456_700, 1),
         (123_456_000, 1),
         (123_000_000, 1),
+        (120_000_000, 1),
         (0, 1),
         (123_456_780, 0),
         (123_456_790, 0),
@@ -189,6 +190,20 @@ async fn a_time_that_the_file_system_has_cut_is_the_same() {
             "{nanos}"
         );
     }
+    // FAT has every other second.
+    for (seconds, nanos, same) in [
+        (999_999_998, 0, 1),
+        (999_999_998, 5, 0),
+        (999_999_999, 0, 1),
+    ] {
+        set_time(&from.path().join("top"), 999_999_999, 5);
+        set_time(&to.path().join("top"), seconds, nanos);
+        let kept = whole(&from, &to, overwriting()).await.files;
+        assert_eq!(kept, same, "{seconds}.{nanos}");
+    }
+    set_time(&from.path().join("top"), 999_999_998, 5);
+    set_time(&to.path().join("top"), 999_999_996, 0);
+    assert_eq!(whole(&from, &to, overwriting()).await.files, 0);
 }
 
 #[tokio::test]

@@ -247,6 +247,12 @@ impl TestDisk {
         Self::new(&Progress::new(), fails)
     }
 
+    /// All files are somebody else's, whatever is done, as on a mounted FAT.
+    pub(super) fn that_keeps_modes() -> Arc<Self> {
+        let fails = |op: &Op| matches!(op, Op::Restore { .. }).then_some(Errno::EPERM);
+        Self::new(&Progress::new(), fails)
+    }
+
     /// It has no hard links.
     pub(super) fn that_cannot_link() -> Arc<Self> {
         let fails = |op: &Op| matches!(op, Op::Link { .. }).then_some(Errno::EPERM);
