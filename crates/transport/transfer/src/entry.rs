@@ -123,6 +123,14 @@ impl Target {
         let up = components.clone().take_while(|c| *c == "..").count();
         up <= name.depth() - above && !components.skip(up).any(|c| c == "..")
     }
+
+    /// Does a link of that name, where all of the top is sent, lead to a name at the top that
+    /// begins with a dot?
+    pub fn is_hidden_at_top(&self, name: &SafeName) -> bool {
+        let mut components = self.0.split('/').filter(|c| !matches!(*c, "" | "."));
+        let up = components.clone().take_while(|c| *c == "..").count();
+        up + 1 == name.depth() && components.nth(up).is_some_and(|c| c.starts_with('.'))
+    }
 }
 
 /// Why a sender leaves something out. The numbers are the wire's.
@@ -287,6 +295,25 @@ mod tests {
             let target = Target::parse(target).unwrap();
             let name = SafeName::parse(name).unwrap();
             assert_eq!(target.stays_below_top(&name, true), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_link_to_a_dotfile_at_the_top_is_known() {
+        for (name, target, expected) in [
+            ("link", ".bashrc", true),
+            ("link", "./.ssh/id", true),
+            ("a/link", "../.bashrc", true),
+            ("a/b/link", "../../.ssh/id", true),
+            ("link", "bashrc", false),
+            ("link", "a/.hidden", false),
+            ("a/link", ".hidden", false),
+            ("a/b/link", "../.hidden", false),
+            ("a/link", "..", false),
+        ] {
+            let target = Target::parse(target).unwrap();
+            let name = SafeName::parse(name).unwrap();
+            assert_eq!(target.is_hidden_at_top(&name), expected, "{name}");
         }
     }
 

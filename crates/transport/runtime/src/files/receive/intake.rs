@@ -209,7 +209,8 @@ impl Intake<'_> {
     }
 
     fn take_link(&mut self, entry: Entry) -> Result<(), End> {
-        if let Some(reason) = self.options.links.refusal(&entry, self.top) {
+        let (links, dotfiles) = (self.options.links, self.options.deletes_hidden());
+        if let Some(reason) = links.refusal(&entry, self.top, dotfiles) {
             self.altered.add(&entry.name, reason);
             return Ok(());
         }

@@ -130,7 +130,8 @@ impl Default for ReceiveOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Links {
     /// Those that [stay below the top](Target::stays_below_top) of what is sent. Others could lead
-    /// programs that follow them to files that the sender chooses.
+    /// programs that follow them to files that the sender chooses. At the top, a name that begins
+    /// with a dot counts as such unless [all are taken](Dotfiles::Allow).
     #[default]
     Safe,
     /// All.
@@ -141,13 +142,16 @@ pub enum Links {
 
 impl Links {
     /// Why it doesn't take that entry, if it is a symbolic link; `top` is the
-    /// [scope's](manyway_transfer::Scope::top).
-    pub(super) fn refusal(self, entry: &Entry, top: bool) -> Option<&'static str> {
+    /// [scope's](manyway_transfer::Scope::top), and `dotfiles` whether all of them are taken.
+    pub(super) fn refusal(self, entry: &Entry, top: bool, dotfiles: bool) -> Option<&'static str> {
         let Kind::Symlink(target) = &entry.kind else {
             return None;
         };
         match self {
             Links::All => None,
+            Links::Safe if top && !dotfiles && target.is_hidden_at_top(&entry.name) => {
+                Some("a symbolic link to a name that begins with a dot (`--allow-dotfiles`)")
+            }
             Links::Safe if target.stays_below_top(&entry.name, top) => None,
             Links::Safe => {
                 Some("a symbolic link that leads out of the sent directory (`--links all`)")

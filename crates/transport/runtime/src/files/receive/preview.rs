@@ -103,7 +103,8 @@ impl Preview {
         let number = self.entries;
         self.entries += 1;
         // It would be a word on another file or directory. Not all file systems tell cases apart.
-        if matches!(entry.kind, Kind::LeftOut(_)) || self.links.refusal(entry, self.top).is_some() {
+        let refused = self.links.refusal(entry, self.top, self.deletes_hidden);
+        if matches!(entry.kind, Kind::LeftOut(_)) || refused.is_some() {
             self.wants.set(number, Want::Nothing);
             return Ok(());
         }

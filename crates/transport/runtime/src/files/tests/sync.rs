@@ -101,6 +101,35 @@ async fn links_at_the_top_are_safe_if_the_top_is_sent() {
     assert_eq!(received.altered.count, 1);
 }
 
+/// Who opens `todo.txt` in an editor would write a file that decides which programs run.
+#[tokio::test]
+async fn links_to_dotfiles_at_the_top_need_consent() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    make(&from, &["d/b"]);
+    for (link, target) in [
+        ("todo.txt", ".bashrc"),
+        ("d/key", "../.ssh/id"),
+        ("d/fine", ".b"),
+    ] {
+        std::os::unix::fs::symlink(target, from.path().join(link)).unwrap();
+    }
+    let sources = || Sources::contents(from.path()).unwrap();
+    let (_, received) = sync(sources(), &to, ReceiveOptions::default())
+        .await
+        .unwrap();
+    assert_eq!(names(to.path()), ["d", "d/b", "d/fine"]);
+    assert_eq!(received.altered.count, 2);
+    let allowed = ReceiveOptions {
+        dotfiles: Dotfiles::Allow,
+        ..policy(Policy::Overwrite)
+    };
+    sync(sources(), &to, allowed).await.unwrap();
+    assert_eq!(
+        names(to.path()),
+        ["d", "d/b", "d/fine", "d/key", "todo.txt"]
+    );
+}
+
 /// Only with consent, only in directories that were sent, and never what the sender may have.
 #[tokio::test]
 async fn what_the_sender_does_not_have_goes() {
