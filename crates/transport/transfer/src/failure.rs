@@ -201,8 +201,8 @@ impl Failure {
 
 fn classify(side: Side, error: &io::Error) -> (FailureCode, &'static str) {
     use io::ErrorKind::{
-        FileTooLarge, NotFound, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, ResourceBusy,
-        StorageFull,
+        FileTooLarge, InvalidFilename, InvalidInput, NotFound, PermissionDenied, QuotaExceeded,
+        ReadOnlyFilesystem, ResourceBusy, StorageFull,
     };
     match (error.kind(), side) {
         (StorageFull | QuotaExceeded, _) => (
@@ -228,6 +228,10 @@ fn classify(side: Side, error: &io::Error) -> (FailureCode, &'static str) {
         (ResourceBusy, Side::Receiver) => (
             FailureCode::Write,
             "; something is mounted there: unmount it, or leave it out",
+        ),
+        (InvalidInput | InvalidFilename, Side::Receiver) => (
+            FailureCode::Write,
+            "; that file system may not allow the name: rename it, or leave it out (`--exclude`)",
         ),
         (NotFound, Side::Sender) => (
             FailureCode::Vanished,
@@ -295,6 +299,14 @@ mod tests {
             failure.to_string(),
             "big.iso: writing failed at the receiver: No space left on device (os error 28); make \
              room there, or receive into a directory on another disk"
+        );
+        // FAT has no colons in names.
+        let name = io::Error::from_raw_os_error(22);
+        let failure = Failure::disk(Side::Receiver, "creating", "10:30", &name);
+        assert!(
+            failure
+                .to_string()
+                .ends_with("rename it, or leave it out (`--exclude`)")
         );
         let gone = Failure::disk(
             Side::Sender,
