@@ -328,13 +328,12 @@ const MISSED: [&str; 5] = [
     "apart: 100 Mbps, policed to 20 with a burst of 64 kB",
     "apart: the same, 10 and 30 ms",
     "buffers: 20 Mbps, 10 ms + 20 Mbps, 100 ms, 1 MiB",
-    "together: reno, 3 packets",
+    "together: cubic, 3 packets",
     "together: reno, 667 packets",
 ];
 
 /// Those of [`SESSIONS`].
-const MISSED_BY_SESSIONS: [&str; 3] = [
-    "apart (sessions): queues of 3 packets",
+const MISSED_BY_SESSIONS: [&str; 2] = [
     "apart (sessions): 100 Mbps, policed to 20 with a burst of 64 kB",
     "apart (sessions): the same, 10 and 30 ms",
 ];
@@ -366,6 +365,9 @@ fn missed(tables: &[(&'static str, String, Rows)]) -> Vec<String> {
                 "beside" if network.contains("lost") => auto[1] >= 0.8 * one.expect("a column")[1],
                 "beside" => fair(auto[0]),
                 "together" => network.starts_with("bbr") || fair(auto[0]),
+                "dark" => auto[0] >= 0.9 * cubic[0] && auto[1] <= 5.0,
+                // The transfers that cross it.
+                "crossing" => auto[1] <= cubic[1],
                 "return" if network == "two links, one way back" => auto[0] >= 0.9 * cubic[0],
                 _ => true,
             };

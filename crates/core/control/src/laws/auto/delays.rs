@@ -33,6 +33,17 @@ pub(super) struct Delays {
     noise: f64,
 }
 
+/// Whether the changes of two paths' delays show that they share a queue.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub(super) enum Likeness {
+    /// There is too little to tell.
+    Unknown,
+    /// The delays hardly change: if the paths share a queue, it is too short to be seen.
+    Unseen,
+    /// 1 if both see the same queue, 0 if what the one sees has nothing to do with the other.
+    Known(f64),
+}
+
 impl Delays {
     /// A packet's delay, and the round-trip time that its acknowledgement measured, in seconds.
     pub(super) fn on_sample(&mut self, now: Time, delay: f64, rtt: f64) {
@@ -60,13 +71,15 @@ impl Delays {
         self.squares += off * (delay - self.mean);
     }
 
-    /// How alike the changes of two paths' delays are from one interval to the next: 1 if both see
-    /// the same queue, 0 if what the one sees has nothing to do with the other (Lin's concordance,
-    /// with changes of 0 in the mean). Unlike Pearson's correlation it is low if only one of them
-    /// changes. `None` if there is too little to tell.
-    pub(super) fn likeness(&self, other: &Delays) -> Option<f64> {
+    /// How alike the changes of two paths' delays are from one interval to the next: Lin's
+    /// concordance, with changes of 0 in the mean. Unlike Pearson's correlation it is low if only
+    /// one of them changes.
+    pub(super) fn likeness(&self, other: &Delays) -> Likeness {
+        let (Some((_, rtt)), Some((_, other_rtt))) = (self.last, other.last) else {
+            return Likeness::Unknown;
+        };
         let noise = 2.0 * (self.noise + other.noise);
-        let material = MATERIAL * self.last?.1.min(other.last?.1);
+        let material = MATERIAL * rtt.min(other_rtt);
         let [one, other] = [self, other].map(|path| changes(path.means.iter().copied()));
         let (mut same, mut all, mut count) = (0.0, 0.0, 0usize);
         for (x, y) in in_common(one, other) {
@@ -75,8 +88,13 @@ impl Delays {
             count += 1;
         }
         let least = material * material + NOISE * noise;
-        let enough = count >= ENOUGH_INTERVALS && all > least * count as f64;
-        enough.then(|| same / all)
+        if count < ENOUGH_INTERVALS {
+            Likeness::Unknown
+        } else if all <= least * count as f64 {
+            Likeness::Unseen
+        } else {
+            Likeness::Known(same / all)
+        }
     }
 }
 
@@ -106,7 +124,11 @@ mod tests {
             paths = Default::default();
             one.likeness(&other)
         };
-        assert_eq!(likeness(0.0), None);
-        assert!(likeness(0.010).is_some_and(|likeness| likeness > 0.9));
+        assert_eq!(likeness(0.0), Likeness::Unseen);
+        let seen = likeness(0.010);
+        assert!(
+            matches!(seen, Likeness::Known(seen) if seen > 0.9),
+            "{seen:?}"
+        );
     }
 }

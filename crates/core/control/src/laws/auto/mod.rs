@@ -4,6 +4,7 @@
 //! * **Groups.** Subflows whose delays change alike share a queue ([`delays`]) and form a group;
 //!   until there is evidence, all do. A group is cut as one flow is: all of it, once for what was
 //!   sent before the last cut. Its subflows share one flow's growth, in proportion to their rates.
+//!   Where no queue can be seen, each is cut for its own losses only, and grows more slowly.
 //! * **Random loss.** Losses by congestion fall into full queues, random ones fall anywhere
 //!   ([`queue`]). While losses of a subflow don't prefer full queues, it doesn't answer those that
 //!   meet none, and it grows exponentially while there is no queue.
@@ -31,7 +32,7 @@ use crate::options::Options;
 use crate::slots::Slots;
 
 use super::cubic::{ALPHA, BETA, Curve};
-use delays::Delays;
+use delays::{Delays, Likeness};
 use queue::Queue;
 use rising::Rising;
 use trial::{Trial, Whose};
@@ -101,6 +102,9 @@ struct Subflow {
     alone: bool,
     /// Those with the same number share a bottleneck.
     group: usize,
+    /// How many of these, itself included, are each cut only for their own losses, because no queue
+    /// shows whether they share one.
+    alone_of: f64,
     /// Whether it lost packets in the event that brought its group's last cut.
     lost: bool,
     /// Whether its last loss was left without an answer.
@@ -177,7 +181,8 @@ impl Auto {
             } else {
                 1.0 / count
             };
-            path.curve.set_share(total * part(share, count));
+            path.curve
+                .set_share(total * part(share, count), path.alone_of);
         }
     }
 
@@ -192,11 +197,22 @@ impl Auto {
         let mut groups = joined(&paths, |first, second| {
             let now = first.group == second.group;
             let enough = if now { APART } else { TOGETHER };
-            let likeness = first.delays.likeness(&second.delays);
-            likeness.map_or(now, |likeness| likeness > enough)
+            match first.likeness(second) {
+                Likeness::Known(likeness) => likeness > enough,
+                Likeness::Unknown | Likeness::Unseen => now,
+            }
         });
-        for (path, group) in self.slots.iter_mut().zip(&groups) {
-            path.group = *group;
+        let members = || paths.iter().zip(&groups);
+        let alone = members().map(|(path, group)| {
+            let others = members().filter(|(other, of)| *of == group && other.rate > 0.0);
+            let unseen = others.filter(|(other, _)| {
+                !std::ptr::eq(*path, **other) && path.likeness(other) == Likeness::Unseen
+            });
+            1.0 + unseen.count() as f64
+        });
+        let alone: Vec<f64> = alone.collect();
+        for (path, (group, alone)) in self.slots.iter_mut().zip(groups.iter().zip(alone)) {
+            (path.group, path.alone_of) = (*group, alone);
         }
         groups.sort_unstable();
         groups.dedup();
@@ -362,6 +378,16 @@ impl Subflow {
         self.curve.fall_back(self.answered.max(floor));
     }
 
+    /// What their delays say about a common queue: a long one that hardly changes isn't unseen.
+    fn likeness(&self, other: &Subflow) -> Likeness {
+        match self.delays.likeness(&other.delays) {
+            Likeness::Unseen if !(self.queue.is_empty() && other.queue.is_empty()) => {
+                Likeness::Unknown
+            }
+            likeness => likeness,
+        }
+    }
+
     /// Whether its last cut, by a loss or for a trial, is less than a round trip ago, so that no
     /// queue has felt it yet: others with shorter round trips may lose more packets meanwhile.
     fn was_just_cut(&self, now: Time) -> bool {
@@ -373,7 +399,11 @@ impl Subflow {
     fn is_apart(&self, other: &Subflow, now: Time) -> bool {
         let starts = self.curve.in_slow_start() && self.queue.is_empty();
         let silent = now.since(self.began).as_secs_f64() > SILENT * self.queue.rtt();
-        let unlike = (self.delays.likeness(&other.delays)).is_some_and(|likeness| likeness < SAME);
+        let unlike = match self.likeness(other) {
+            Likeness::Unknown => false,
+            Likeness::Unseen => true,
+            Likeness::Known(likeness) => likeness < SAME,
+        };
         starts || silent || unlike || self.queue.is_shorter(&other.queue)
     }
 }
@@ -413,6 +443,7 @@ impl Controller for Auto {
             settles: path.now,
             alone: false,
             group,
+            alone_of: 1.0,
             lost: false,
             ignored: false,
             before,

@@ -19,6 +19,10 @@ pub(in crate::laws) const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// A subflow that is a share `ω` of a flow, and is cut whenever the flow is, grows `ω` times as
 /// fast on the cubic curve and on Reno's line: all subflows of a flow have its `K`, and their
 /// windows sum to its window.
+///
+/// If each of `n` such subflows is cut only for its own losses, it grows `n³` times as slowly on
+/// the curve and `n` times as slowly on the line. Windows are proportional to `C^(1/4)` (RFC 9438
+/// §5.1) and to `α^(1/2)` (§4.3), so at the same loss rate they sum to one flow's again.
 #[derive(Clone, Debug)]
 pub(in crate::laws) struct Curve {
     window: f64,
@@ -26,6 +30,8 @@ pub(in crate::laws) struct Curve {
     size: f64,
     /// `ω`, above 0 and at most 1.
     share: f64,
+    /// `n`, at least 1.
+    alone: f64,
     pub(super) slow_start: SlowStart,
     /// The plateau: the window just before the last reduction, or less by fast convergence.
     pub(super) w_max: f64,
@@ -62,6 +68,7 @@ impl Curve {
         Curve {
             size: f64::from(path.packet_size.max(1)),
             share: 1.0,
+            alone: 1.0,
             window: bounded(path.initial_window).max(floor),
             slow_start: SlowStart::of(options),
             w_max: 0.0,
@@ -91,13 +98,16 @@ impl Curve {
         self.cut
     }
 
-    /// Makes the path a share `ω` of a flow. The curve goes on from where it is: `ω·C·s³` stays.
-    pub(in crate::laws) fn set_share(&mut self, share: f64) {
+    /// Makes the path a share `ω` of a flow, and one of `alone` that are each cut only for their
+    /// own losses. The curve goes on from where it is: `C·s³` stays.
+    pub(in crate::laws) fn set_share(&mut self, share: f64, alone: f64) {
+        let before = self.c();
+        (self.share, self.alone) = (share, alone);
+        let ratio = before / self.c();
         if let Stage::Avoidance { epoch, k, .. } = &mut self.stage {
             let elapsed = self.last_ack.since(*epoch).as_secs_f64();
-            *k = elapsed - (elapsed - *k) * (self.share / share).cbrt();
+            *k = elapsed - (elapsed - *k) * ratio.cbrt();
         }
-        self.share = share;
     }
 
     pub(in crate::laws) fn on_ack(&mut self, ack: &Ack, options: &Options) {
@@ -168,7 +178,8 @@ impl Curve {
 
         // §4.3: what Reno with the same loss rate would have reached.
         let alpha = if w_est < self.cwnd_prior { ALPHA } else { 1.0 };
-        let w_est = w_est + alpha * self.share * packets / self.window;
+        let alpha = alpha * self.share / self.alone;
+        let w_est = w_est + alpha * packets / self.window;
         self.stage = Stage::Avoidance { epoch, k, w_est };
 
         let window = if self.w_cubic(elapsed - k) < w_est {
@@ -185,7 +196,7 @@ impl Curve {
 
     /// `C`, for the share.
     fn c(&self) -> f64 {
-        C * self.share
+        C * self.share / self.alone.powi(3)
     }
 
     /// `C·s³ + W_max`, `s` seconds from the plateau's middle (§4.2, fig. 1).

@@ -199,7 +199,7 @@ fn a_timeout_slow_starts_to_the_threshold_of_the_loss() {
 /// The curve neither jumps nor starts anew when the path's share of the flow changes.
 #[test]
 fn another_share_goes_on_from_where_the_curve_is() {
-    for share in [0.25, 0.5, 4.0] {
+    for (share, alone) in [(0.25, 1.0), (0.5, 1.0), (4.0, 1.0), (1.0, 4.0), (0.5, 2.0)] {
         let mut pipe = Pipe::new(1000.0, 100);
         pipe.lose();
         (0..30).for_each(|_| pipe.round());
@@ -207,15 +207,30 @@ fn another_share_goes_on_from_where_the_curve_is() {
         pipe.round();
         let step = pipe.window() - before;
         let path = pipe.cubic.slots.get_mut(SLOT).unwrap();
-        path.set_share(share);
+        path.set_share(share, alone);
         let before = pipe.window();
         pipe.round();
         // The slope is 3·C·s², with s as the cube root of 1/C.
         let next = pipe.window() - before;
-        let expected = step * share.cbrt();
+        let expected = step * share.cbrt() / alone;
         assert!(
             (next / expected - 1.0).abs() < 0.1,
-            "{share}: {next} {expected}"
+            "{share}, {alone}: {next} {expected}"
         );
     }
+}
+
+#[test]
+fn one_of_four_that_are_cut_alone_has_a_quarter_of_renos_growth() {
+    let steps = [1.0, 4.0].map(|alone| {
+        let mut pipe = Pipe::new(100.0, 10);
+        let path = pipe.cubic.slots.get_mut(SLOT).unwrap();
+        path.set_share(1.0, alone);
+        pipe.lose();
+        pipe.round();
+        let before = pipe.window();
+        pipe.round();
+        pipe.window() - before
+    });
+    assert!((steps[1] / steps[0] - 0.25).abs() < 0.01, "{steps:?}");
 }

@@ -1,7 +1,7 @@
 //! `auto` where it is alone, and where it meets others: single cells of the field matrix.
 
 use manyway_control::LossDetection;
-use manyway_network::{Limit, LinkConfig, Loss, PathSpec, Queue, Topology};
+use manyway_network::{Limit, LinkConfig, Loss, PathSpec, Policer, Queue, Topology};
 use manyway_scenario::{Experiment, Flow, SeriesKind};
 use manyway_units::{Rate, Time};
 
@@ -146,6 +146,22 @@ fn over_links_of_its_own_it_has_what_cubic_has() {
     ] {
         let [auto, cubic] = ["auto", "cubic"].map(|law| alone(law, links.clone(), from));
         assert!(auto > 0.99 * cubic, "{auto} and {cubic} Mbps: {links:?}");
+    }
+}
+
+/// A policer has no queue, so nothing shows whether the paths share one.
+#[test]
+fn two_policed_paths_are_both_filled() {
+    let policed = |delay| LinkConfig {
+        policer: Some(Policer {
+            rate: Rate::from_mbps(20.0),
+            burst: 64_000,
+        }),
+        ..link(100.0, delay, 1.0, 0.0)
+    };
+    for delays in [[0.01, 0.01], [0.01, 0.03], [0.06, 0.01]] {
+        let [auto, cubic] = ["auto", "cubic"].map(|law| alone(law, delays.map(policed), 10.0));
+        assert!(auto > 0.9 * cubic, "{auto} and {cubic} Mbps: {delays:?}");
     }
 }
 

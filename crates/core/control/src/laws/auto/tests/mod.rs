@@ -65,7 +65,10 @@ impl Bench {
     /// Of the first two.
     fn likeness(&self) -> f64 {
         let [one, other] = [0, 1].map(|n| self.auto.slots.get(self.slots[n]).unwrap());
-        one.delays.likeness(&other.delays).unwrap()
+        match one.likeness(other) {
+            Likeness::Known(likeness) => likeness,
+            unknown => panic!("{unknown:?}"),
+        }
     }
 
     /// A round of `rounds` for all, in which the queues, in ms, are what `queue` says.
@@ -294,11 +297,56 @@ fn together_they_grow_as_one_flow() {
     let mut one = Bench::settled(&[60.0]);
     let mut four = Bench::settled(&[15.0; 4]);
     for rounds in [50, 100, 150] {
-        one.rounds(rounds, |_, _| 1.0);
-        four.rounds(rounds, |_, _| 1.0);
+        one.rounds(rounds, |_, round| 8.0 * noise(0, round));
+        four.rounds(rounds, |_, round| 8.0 * noise(0, round));
         let (one, four) = (one.windows()[0], four.windows().iter().sum::<f64>());
         assert!((four / one - 1.0).abs() < 0.02, "{one} {four}");
     }
+}
+
+/// Behind a policer, say: nothing shows whether they share it.
+#[test]
+fn where_no_queue_shows_each_subflow_is_cut_alone() {
+    let cuts_others = |queue: f64| {
+        let mut bench = Bench::settled(&[30.0, 30.0]);
+        bench.rounds(150, |_, _| queue);
+        let before = bench.windows();
+        bench.lose(0, Duration::ZERO);
+        assert!(bench.windows()[0] < before[0]);
+        assert_eq!(bench.groups(), [0, 0]);
+        bench.windows()[1] < before[1]
+    };
+    assert!(!cuts_others(0.1));
+    // A long queue that hardly changes may still be one queue.
+    assert!(cuts_others(20.0));
+}
+
+#[test]
+fn subflows_that_are_cut_alone_grow_more_slowly() {
+    let mut bench = Bench::settled(&[30.0; 4]);
+    bench.rounds(150, |_, _| 0.1);
+    (0..4).for_each(|n| bench.lose(n, Duration::ZERO));
+    let before = bench.windows()[0];
+    bench.rounds(20, |_, _| 0.1);
+    // A quarter of a flow, a quarter as fast on Reno's line; the curve is a little faster here.
+    let grown = (bench.windows()[0] - before) / 20.0;
+    assert!(grown > ALPHA / 16.0 && grown < ALPHA / 8.0, "{grown}");
+}
+
+/// Those that are known to be behind other queues, and those that are dark, don't count.
+#[test]
+fn only_its_group_makes_a_subflow_grow_more_slowly() {
+    let mut bench = Bench::settled(&[30.0; 3]);
+    bench.rounds(300, |n, round| 8.0 * noise(n.min(1), round));
+    assert_eq!(bench.groups(), [0, 1, 1]);
+    bench.rounds(600, |_, _| 0.1);
+    assert_eq!(bench.groups(), [0, 1, 1]);
+    let alone_of = |bench: &mut Bench| [0, 1, 2].map(|n| path(bench, n).alone_of);
+    assert_eq!(alone_of(&mut bench), [1.0, 2.0, 2.0]);
+    let dark = bench.slots.pop();
+    bench.rounds(100, |_, _| 0.1);
+    bench.slots.extend(dark);
+    assert_eq!(alone_of(&mut bench)[..2], [1.0, 1.0]);
 }
 
 #[test]
