@@ -125,7 +125,7 @@ impl Rows {
             pair.map(|(_, value)| value.clone()).unwrap_or_default()
         };
         head.extend(self.keys.iter().map(value_of));
-        let all = run.flows.iter().map(|flow| flow.goodput_bps).sum();
+        let all = run.flows.iter().map(|flow| flow.carried_bps).sum();
         let came = run.flows.iter().enumerate();
         let came = came.filter(|(_, flow)| flow.start_s.is_some());
         for (index, flow) in came {
@@ -178,7 +178,7 @@ fn group_of(experiment: &Experiment, flow: usize) -> String {
 fn flow_cells(flow: &FlowResult, all: f64) -> [String; 3] {
     [
         number(flow.goodput_bps),
-        number(flow.goodput_bps / all),
+        number(flow.carried_bps / all),
         number(flow.completion_s().unwrap_or(f64::NAN)),
     ]
 }

@@ -160,6 +160,7 @@ fn flow(experiment: &Experiment, outcome: &Outcome, index: usize, first: usize) 
     FlowResult {
         name: flow.name.clone(),
         goodput_bps: rates.iter().sum(),
+        active_s: (measure.until.min(end).since(measure.from.max(start))).as_secs_f64(),
         carried_bps: between.map_or(0.0, |all| all.bytes(index) * 8.0 / all.seconds()),
         start_s: Some(start.as_secs_f64()),
         transfers: transfer.into_iter().collect(),

@@ -118,9 +118,9 @@ impl<'a> Tally<'a> {
         for (tally, link) in self.links.iter_mut().zip(&run.links) {
             tally.add(link);
         }
-        let came = run.flows.iter().zip(&self.experiment.flows);
-        let came = came.filter(|(flow, _)| flow.start_s.is_some());
-        let each = came.map(|(result, flow)| each_of(flow, result));
+        let there = run.flows.iter().zip(&self.experiment.flows);
+        let there = there.filter(|(flow, _)| flow.active_s > 0.0);
+        let each = there.map(|(result, flow)| each_of(flow, result));
         self.jain.add(or_nan(jain_of_groups(each)));
     }
 
@@ -155,13 +155,17 @@ impl FlowTally {
             return;
         }
         self.started += 1;
-        self.goodput.add(flow.goodput_bps);
         self.share.add(flow.carried_bps / all);
         let mut times = Moments::default();
         let took = flow.transfers.iter().map(|transfer| transfer.took_s);
         took.for_each(|time| times.add(time));
         self.completion.add(or_nan(times.mean()));
         self.spans.add(spans_of(flow));
+        // Its rates at other times say nothing.
+        if flow.active_s <= 0.0 {
+            return;
+        }
+        self.goodput.add(flow.goodput_bps);
         for (tally, subflow) in self.subflows.iter_mut().zip(&flow.subflows) {
             tally.add(
                 values(subflow, flow.goodput_bps, 1),
@@ -311,14 +315,17 @@ impl GroupTally {
         let both = || flows.iter().zip(&results);
         let count = flows.iter().map(|flow| f64::from(flow.count())).sum();
         self.started.add(count);
-        let each = both().map(|(flow, result)| each_of(flow, result));
+        // Those that were over before, or came later, have no goodput.
+        let there = || both().filter(|(_, result)| result.active_s > 0.0);
+        let each = there().map(|(flow, result)| each_of(flow, result));
         self.jain.add(or_nan(jain_of_groups(each.clone())));
         let mut goodputs: Vec<f64> = each.map(|(goodput, _)| goodput).collect();
-        let all_goodput: f64 = results.iter().map(|flow| flow.goodput_bps).sum();
+        let sum: f64 = there().map(|(_, result)| result.goodput_bps).sum();
         let total: f64 = results.iter().map(|flow| flow.carried_bps).sum();
         self.total.add(total);
         self.share.add(total / all);
-        self.goodput.add(all_goodput / count);
+        let count: f64 = there().map(|(flow, _)| f64::from(flow.count())).sum();
+        self.goodput.add(sum / count);
         goodputs.sort_by(f64::total_cmp);
         if let [min, .., max] | [min @ max] = goodputs[..] {
             let n = goodputs.len();
@@ -348,6 +355,9 @@ impl GroupTally {
     fn add_subflows(&mut self, flows: &[&Flow], results: &[&FlowResult]) {
         let mut means: IndexMap<usize, SubflowTally> = IndexMap::new();
         for (flow, result) in flows.iter().zip(results) {
+            if result.active_s <= 0.0 {
+                continue;
+            }
             for (path, subflow) in flow.paths.iter().zip(&result.subflows) {
                 let spans = subflow.spans_bps.iter();
                 let spans = spans.map(|rate| rate / f64::from(flow.count()));

@@ -11,7 +11,7 @@ use manyway_units::{Rate, Time};
 use proptest::prelude::*;
 
 use super::*;
-use crate::measure::{Estimate, Summary};
+use crate::measure::{Estimate, Summary, jain};
 use crate::packet::{FlowResult, LinkResult, Series, SubflowResult, TransferResult};
 
 /// Two paths over a link each; `pairs` flows over both in the group `mp`, one transfer of 1 MB over
@@ -146,6 +146,7 @@ fn made_up(experiment: &Experiment, seed: u64) -> RunResult {
         FlowResult {
             name: String::new(),
             goodput_bps,
+            active_s: part,
             carried_bps: part * goodput_bps,
             start_s: Some(0.0),
             transfers: transfers.collect(),
@@ -361,6 +362,39 @@ fn groups_sum_up_their_members() {
         .sum();
     assert!((group.subflows[1].window_mean_packets.unwrap().mean - second / 3.0).abs() < 1e-12);
     assert_eq!(group.subflows[0].rtt_mean_s, None);
+}
+
+/// It was over before, say: its rate of 0 would make the others look slower and less alike.
+#[test]
+fn who_was_not_there_in_the_measured_time_has_no_goodput() {
+    let points = points(&[3]);
+    let plan = Plan {
+        repeat: 1,
+        ..plan(&points)
+    };
+    let level = |experiment: &Experiment, run: &Running<'_>| {
+        let mut result = made_up(experiment, run.seed());
+        let flow = &mut result.flows[0];
+        (flow.active_s, flow.goodput_bps, flow.carried_bps) = (0.0, 0.0, 0.0);
+        flow.subflows.iter_mut().for_each(|it| it.goodput_bps = 0.0);
+        Ok(result)
+    };
+    let (report, runs) = collect(&plan, level, &Control::new()).unwrap();
+    let others = &runs[0].1.flows[1..3];
+    let goodputs = [0, 1].map(|n| others[n].goodput_bps);
+    let group = &measured(&report).groups[0];
+    assert_eq!(group.goodput_bps.mean, goodputs.iter().sum::<f64>() / 2.0);
+    assert_eq!(group.total_bps.mean, goodputs.iter().sum::<f64>());
+    let least = goodputs[0].min(goodputs[1]);
+    assert_eq!(group.goodput_min_bps.mean, least);
+    assert_eq!(group.jain.unwrap().mean, jain(goodputs).unwrap());
+    let first = others.iter().map(|flow| flow.subflows[0].goodput_bps);
+    let mean = first.sum::<f64>() / 2.0;
+    assert!((group.subflows[0].goodput_bps.mean / mean - 1.0).abs() < 1e-12);
+    assert_eq!(measured(&report).flows[0].goodput_bps.n, 0);
+    let all = runs[0].1.flows.iter().map(|flow| flow.goodput_bps);
+    let everywhere = measured(&report).jain.unwrap().mean;
+    assert!(everywhere > jain(all).unwrap(), "{everywhere}");
 }
 
 #[test]

@@ -303,6 +303,7 @@ impl Recorder {
             FlowResult {
                 name: flow.name.clone(),
                 goodput_bps: subflows.iter().map(|subflow| subflow.goodput_bps).sum(),
+                active_s: active,
                 carried_bps,
                 start_s: arrives.then(|| known.start.as_secs_f64()),
                 transfers: transfers.collect(),
@@ -335,7 +336,7 @@ impl Recorder {
         let records = self.links.iter().zip(&self.link_names).zip(delays);
         let results = records.map(|((LinkRecord { begin, end }, name), delays)| {
             let (before, after) = (&begin.stats, &end.stats);
-            let carried = (end.carried - begin.carried) as f64 * 8.0;
+            let carried = end.carried.saturating_sub(begin.carried) as f64 * 8.0;
             let waited = after.sojourn.saturating_sub(before.sojourn);
             let busy = after.busy.saturating_sub(before.busy);
             LinkResult {
@@ -410,7 +411,8 @@ impl LinkReading {
     }
 }
 
-/// Bytes that have left the link.
+/// Bytes that have left the link, without those lost on the wire; less than before if packets
+/// wait that will be lost.
 fn carried(link: &Link, now: Time) -> u64 {
     let accepted = link.stats_at(now).bytes_delivered;
     accepted.saturating_sub(link.backlog_bytes(now))

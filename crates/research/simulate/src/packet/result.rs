@@ -22,8 +22,11 @@ pub struct RunResult {
 pub struct FlowResult {
     /// Its name.
     pub name: String,
-    /// Goodput over the measured time (or the part of it in which the flow was active), bits/s.
+    /// Goodput over the part of the measured time in which the flow was there, bits/s; 0 if that is
+    /// none.
     pub goodput_bps: f64,
+    /// Seconds of the measured time in which it was there.
+    pub active_s: f64,
     /// The same payload over the whole measured time, bits/s: only such rates of several flows have
     /// a sum.
     pub carried_bps: f64,
