@@ -159,9 +159,14 @@ fn two_policed_paths_are_both_filled() {
         }),
         ..link(100.0, delay, 1.0, 0.0)
     };
-    for delays in [[0.01, 0.01], [0.01, 0.03], [0.06, 0.01]] {
+    for (delays, least) in [
+        ([0.01, 0.01], 0.93),
+        ([0.01, 0.03], 0.93),
+        // It misses 0.93.
+        ([0.06, 0.01], 0.917),
+    ] {
         let [auto, cubic] = ["auto", "cubic"].map(|law| alone(law, delays.map(policed), 10.0));
-        assert!(auto > 0.9 * cubic, "{auto} and {cubic} Mbps: {delays:?}");
+        assert!(auto > least * cubic, "{auto} and {cubic} Mbps: {delays:?}");
     }
 }
 
