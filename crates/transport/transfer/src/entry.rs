@@ -119,17 +119,22 @@ impl Target {
         if self.0.starts_with('/') || name.depth() < above {
             return false;
         }
-        let components = self.0.split('/').filter(|c| !matches!(*c, "" | "."));
-        let up = components.clone().take_while(|c| *c == "..").count();
-        up <= name.depth() - above && !components.skip(up).any(|c| c == "..")
+        let (up, mut below) = self.climb();
+        up <= name.depth() - above && !below.any(|c| c == "..")
     }
 
     /// Does a link of that name, where all of the top is sent, lead to a name at the top that
     /// begins with a dot?
     pub fn is_hidden_at_top(&self, name: &SafeName) -> bool {
-        let mut components = self.0.split('/').filter(|c| !matches!(*c, "" | "."));
+        let (up, mut below) = self.climb();
+        up + 1 == name.depth() && below.next().is_some_and(|c| c.starts_with('.'))
+    }
+
+    /// How many `..` stand at the beginning, and the components that follow.
+    fn climb(&self) -> (usize, impl Iterator<Item = &str>) {
+        let components = self.0.split('/').filter(|c| !matches!(*c, "" | "."));
         let up = components.clone().take_while(|c| *c == "..").count();
-        up + 1 == name.depth() && components.nth(up).is_some_and(|c| c.starts_with('.'))
+        (up, components.skip(up))
     }
 }
 

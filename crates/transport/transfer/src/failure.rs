@@ -65,7 +65,7 @@ impl Failure {
     /// A failed disk operation on `name` (`doing`: "reading", "writing", …), with its class and a
     /// remedy from the error.
     pub fn disk(side: Side, doing: &str, name: impl AsRef<str>, error: &io::Error) -> Self {
-        let (code, remedy) = classify(side, error);
+        let (code, remedy) = classify(side, doing, error);
         Self::new(
             code,
             format_args!("{doing} failed at the {side}: {error}{remedy}"),
@@ -199,7 +199,7 @@ impl Failure {
     }
 }
 
-fn classify(side: Side, error: &io::Error) -> (FailureCode, &'static str) {
+fn classify(side: Side, doing: &str, error: &io::Error) -> (FailureCode, &'static str) {
     use io::ErrorKind::{
         FileTooLarge, InvalidFilename, InvalidInput, NotFound, PermissionDenied, QuotaExceeded,
         ReadOnlyFilesystem, ResourceBusy, StorageFull,
@@ -229,7 +229,7 @@ fn classify(side: Side, error: &io::Error) -> (FailureCode, &'static str) {
             FailureCode::Write,
             "; something is mounted there: unmount it, or leave it out",
         ),
-        (InvalidInput | InvalidFilename, Side::Receiver) => (
+        (InvalidInput | InvalidFilename, Side::Receiver) if doing.starts_with("creating") => (
             FailureCode::Write,
             "; that file system may not allow the name: rename it, or leave it out (`--exclude`)",
         ),
@@ -308,6 +308,8 @@ mod tests {
                 .to_string()
                 .ends_with("rename it, or leave it out (`--exclude`)")
         );
+        let other = Failure::disk(Side::Receiver, "syncing", "10:30", &name);
+        assert!(other.to_string().ends_with("(os error 22)"));
         let gone = Failure::disk(
             Side::Sender,
             "opening",
