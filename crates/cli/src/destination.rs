@@ -15,8 +15,8 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// What the directory is if all sorts of things are in it, as far as its path tells.
-    pub(crate) fn is_shared(&self) -> Option<&'static str> {
+    /// Which directory it is, as far as its path tells, if all sorts of things are in that.
+    pub(crate) fn common_directory(&self) -> Option<&'static str> {
         let (mut names, mut above) = (0_usize, false);
         for component in Path::new(&self.dir).components() {
             match component {
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_directory_that_holds_all_sorts_of_things_is_known() {
-        let shared = |text: &str| parse(OsStr::new(text)).unwrap().unwrap().is_shared();
+        let shared = |text: &str| parse(OsStr::new(text)).unwrap().unwrap().common_directory();
         for (text, expected) in [
             ("server:", "the home directory"),
             ("server:./", "the home directory"),

@@ -63,7 +63,7 @@ async fn send(
     // Report files that can't be sent before printing a ticket or letting ssh ask for a password.
     let sources = content::sources(&args.paths, &args.content, syncs)?;
     if let Some(remote) = &remote
-        && let Some(shared) = remote.is_shared()
+        && let Some(shared) = remote.common_directory()
         && args.arrival.delete
         && sources.names().next().is_none()
     {
