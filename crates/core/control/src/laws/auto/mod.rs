@@ -7,7 +7,8 @@
 //!   Where no queue can be seen, each is cut for its own losses only, and grows more slowly.
 //! * **Random loss.** Losses by congestion fall into full queues, random ones fall anywhere
 //!   ([`queue`]). While losses of a subflow don't prefer full queues, it doesn't answer those that
-//!   meet none, and it grows exponentially while there is no queue.
+//!   meet none, and it grows exponentially while there is no queue, until losses become more
+//!   frequent ([`rising`]).
 //! * **Long queues.** A group takes a little of a long queue away and sees how much goes. If the
 //!   queue is its own ([`trial`]), it cuts it short; else it goes on as if it hadn't asked.
 //!
@@ -227,7 +228,8 @@ impl Auto {
             return false;
         };
         let random = path.random(loss.now);
-        let rose = !path.queue.overflows() && path.rising.on_loss(random);
+        path.rising.on_any_loss();
+        let rose = !path.queue.overflows() && path.rising.on_loss(random, loss.now);
         if rose {
             for path in self.slots.iter_mut() {
                 path.doubt(loss.now, floor);
@@ -368,7 +370,7 @@ impl Auto {
 impl Subflow {
     /// Whether its losses are random, as far as is known.
     fn random(&self, now: Time) -> bool {
-        self.queue.random() && !self.rising.doubts(now)
+        self.queue.random() && !self.rising.answers(now)
     }
 
     /// Losses that had no answer were congestion: the window is what it was before them.
@@ -529,7 +531,7 @@ impl Controller for Auto {
             yielding.on_loss(loss.now);
         }
         let congestion = path.queue.on_loss(loss.packets, path.curve.window());
-        let congestion = congestion || path.rising.doubts(loss.now);
+        let congestion = congestion || path.rising.answers(loss.now);
         if self.rose(loss) || congestion {
             self.cut(loss);
         } else if let Some(path) = self.slots.get_mut(loss.slot) {
@@ -586,6 +588,7 @@ impl Controller for Auto {
         let Some(path) = self.slots.get_mut(round.slot) else {
             return;
         };
+        path.rising.on_round_end(path.curve.in_slow_start());
         path.curve.on_round_end();
         let standing = path.queue.on_round_end();
         let took = round.now.since(path.began).as_secs_f64();

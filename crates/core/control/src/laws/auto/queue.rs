@@ -1,7 +1,7 @@
 //! Whether a path's losses come from its queue. It knows no window but to count by.
 //!
 //! A full queue drops packets, so losses by congestion meet a queue that is fuller than usual;
-//! random losses meet any. Each loss event that meets the upper half of the queues seen lately, or
+//! random losses meet any. Each loss event that meets one of the longest queues seen lately, or
 //! doesn't, speaks for the one or the other, the less the more often other packets meet it: a
 //! sequential test of two hypotheses (Wald, 1945), however long the queues are, and however noisy.
 
@@ -13,7 +13,10 @@ use crate::controller::Ack;
 
 /// The fullest queue is that of the last one or two such spans.
 const SPAN: Duration = Duration::from_secs(20);
-/// The share of losses by congestion that meet the upper half.
+/// A queue is full above half of the fullest, or, where packets meet that more often than not,
+/// above the part that half of them meet, up to this one: noise alone is often above half.
+const FULL: [f64; 2] = [0.5, 0.95];
+/// The share of losses by congestion that meet a full queue.
 const MEETS_FULL: f64 = 0.85;
 /// The share of other packets that do is known to be within this range.
 const USUAL: [f64; 2] = [0.02, 0.8];
@@ -48,6 +51,8 @@ pub(super) struct Queue {
     /// The fullest in this span and in the one before.
     top: [f64; 2],
     until: Time,
+    /// Above which part of the fullest it is full, found over some 8 rounds.
+    full: f64,
     /// Share of packets at which the queue was full, as [`Queue::is_full`] has it, over some 32
     /// rounds.
     usual: f64,
@@ -69,6 +74,7 @@ impl Default for Queue {
             least: f64::INFINITY,
             top: [0.0; 2],
             until: Time::ZERO,
+            full: FULL[0],
             usual: 0.0,
             evidence: UNKNOWN,
             random: false,
@@ -90,8 +96,10 @@ impl Queue {
             self.until = ack.now + SPAN.max(ack.smoothed_rtt.saturating_mul(32));
         }
         self.top[0] = self.top[0].max(delay);
-        let upper = f64::from(u8::from(self.is_full()));
-        self.usual += (ack.packets / window / 32.0).min(1.0) * (upper - self.usual);
+        let full = f64::from(u8::from(self.is_full()));
+        self.usual += (ack.packets / window / 32.0).min(1.0) * (full - self.usual);
+        let step = (ack.packets / window / 8.0).min(1.0);
+        self.full = (self.full + step * (full - 0.5)).clamp(FULL[0], FULL[1]);
         self.lossy -= (ack.packets / window / 8.0).min(1.0) * self.lossy;
     }
 
@@ -160,9 +168,9 @@ impl Queue {
         self.top[0].max(self.top[1])
     }
 
-    /// Whether one of the last packets has met the upper half.
+    /// Whether one of the last packets has met a full queue.
     pub(super) fn is_full(&self) -> bool {
-        let half = 0.5 * self.top();
-        self.last.iter().any(|delay| *delay > half)
+        let full = self.full * self.top();
+        self.last.iter().any(|delay| *delay > full)
     }
 }

@@ -10,6 +10,10 @@ use manyway_units::Time;
 const TIMES: f64 = 2.0;
 /// … by this logarithm of a likelihood ratio.
 const SURE: f64 = 4.0;
+/// Losses have an answer until so many are known, …
+const ENOUGH: f64 = 16.0;
+/// … or until the first is so long ago.
+const LONG_ENOUGH: Duration = Duration::from_secs(3);
 /// So many losses before, and so many since, count at most.
 const COUNTED: f64 = 256.0;
 /// Losses that have become more frequent are congestion for so long, and for twice as long each
@@ -29,6 +33,13 @@ pub(super) struct Rising {
     since: Frequency,
     /// Whether they are left without an answer.
     free: bool,
+    /// Whether a round without a loss has passed since the window grew freely. Those that its last
+    /// growth brings don't show how frequent losses are.
+    steady: bool,
+    /// Whether there was a loss in this round.
+    lost: bool,
+    /// When the first of those before was lost.
+    first: Option<Time>,
     /// Until then all are congestion.
     doubt: Time,
     doublings: u32,
@@ -60,22 +71,32 @@ impl Frequency {
 impl Rising {
     /// Packets were acknowledged that met no full queue.
     pub(super) fn on_ack(&mut self, packets: f64) {
-        let now = if self.free {
-            &mut self.since
-        } else {
-            &mut self.before
-        };
-        now.packets += packets;
+        if self.free {
+            self.since.packets += packets;
+        } else if self.steady {
+            self.before.packets += packets;
+        }
+    }
+
+    /// The end of a round of the path, in slow start or not.
+    pub(super) fn on_round_end(&mut self, slow_start: bool) {
+        let lost = std::mem::take(&mut self.lost);
+        self.steady = !slow_start && (self.steady || !lost);
+    }
+
+    /// A loss, whatever it met.
+    pub(super) fn on_any_loss(&mut self) {
+        self.lost = true;
     }
 
     /// A loss that met no full queue; `free` if such losses have no answer. True if they have
     /// become more frequent since.
-    pub(super) fn on_loss(&mut self, free: bool) -> bool {
+    pub(super) fn on_loss(&mut self, free: bool, now: Time) -> bool {
         if free != self.free {
             self.free = free;
             self.since = Frequency::default();
             if !free {
-                self.before = Frequency::default();
+                self.forget();
             }
         }
         if free {
@@ -84,7 +105,8 @@ impl Rising {
             if self.calm > CALM {
                 self.doublings = 0;
             }
-        } else {
+        } else if self.steady {
+            self.first.get_or_insert(now);
             self.before.count();
         }
         free && self.rose()
@@ -107,12 +129,25 @@ impl Rising {
         self.doubt = now + DOUBT * (1 << self.doublings);
         self.doublings = (self.doublings + 1).min(DOUBLINGS);
         (self.calm, self.free) = (0.0, false);
-        self.before = Frequency::default();
+        self.forget();
+    }
+
+    fn forget(&mut self) {
+        (self.before, self.first) = (Frequency::default(), None);
+        self.steady = false;
     }
 
     /// Whether losses are left without an answer.
     pub(super) fn free(&self) -> bool {
         self.free
+    }
+
+    /// Whether losses have an answer for now, whatever they look like: because they had become more
+    /// frequent, or because too few are known to tell whether they will.
+    pub(super) fn answers(&self, now: Time) -> bool {
+        let long = |first: Time| now.since(first) >= LONG_ENOUGH;
+        let known = self.before.losses >= ENOUGH || self.first.is_some_and(long);
+        self.doubts(now) || !(self.free || known)
     }
 
     /// Whether losses are congestion because they had become more frequent.
@@ -129,15 +164,16 @@ mod tests {
     fn told(rising: &mut Rising, losses: usize, packets: f64) -> Option<usize> {
         (0..losses).find(|_| {
             rising.on_ack(packets);
-            rising.on_loss(true)
+            rising.on_loss(true, Time::ZERO)
         })
     }
 
     fn answered(losses: usize, packets: f64) -> Rising {
         let mut rising = Rising::default();
+        rising.on_round_end(false);
         for _ in 0..losses {
             rising.on_ack(packets);
-            assert!(!rising.on_loss(false));
+            assert!(!rising.on_loss(false, Time::ZERO));
         }
         rising
     }
@@ -163,11 +199,56 @@ mod tests {
         let mut rising = answered(100, 100.0);
         assert!(told(&mut rising, 100, 10.0).is_some());
         rising.doubt(Time::ZERO);
+        rising.on_round_end(false);
         for _ in 0..100 {
             rising.on_ack(10.0);
-            rising.on_loss(false);
+            rising.on_loss(false, Time::ZERO);
         }
         assert_eq!(told(&mut rising, 100, 10.0), None);
+    }
+
+    /// Those that slow start brings, or growth without answers, are more frequent than usual.
+    #[test]
+    fn losses_count_after_a_round_without_any() {
+        let known = |rising: &Rising| rising.before.losses;
+        let lose = |rising: &mut Rising| {
+            rising.on_any_loss();
+            rising.on_ack(1.0);
+            rising.on_loss(false, Time::ZERO);
+        };
+        let mut rising = Rising::default();
+        rising.on_round_end(true);
+        lose(&mut rising);
+        rising.on_round_end(false);
+        lose(&mut rising);
+        assert_eq!((known(&rising), rising.before.packets), (0.0, 0.0));
+        rising.on_round_end(false);
+        rising.on_round_end(false);
+        lose(&mut rising);
+        rising.on_round_end(false);
+        lose(&mut rising);
+        assert_eq!((known(&rising), rising.before.packets), (2.0, 2.0));
+        rising.doubt(Time::ZERO);
+        lose(&mut rising);
+        assert_eq!(known(&rising), 0.0);
+        rising.on_round_end(false);
+        rising.on_round_end(false);
+        lose(&mut rising);
+        assert_eq!(known(&rising), 1.0);
+    }
+
+    #[test]
+    fn losses_have_an_answer_until_enough_are_known_or_for_long_enough() {
+        let now = Time::ZERO;
+        assert!(answered(15, 100.0).answers(now));
+        assert!(!answered(16, 100.0).answers(now));
+        let one = answered(1, 100.0);
+        assert!(one.answers(now + LONG_ENOUGH - Duration::from_millis(1)));
+        assert!(!one.answers(now + LONG_ENOUGH));
+        assert!(Rising::default().answers(now + LONG_ENOUGH));
+        let mut doubted = answered(16, 100.0);
+        doubted.doubt(now);
+        assert!(doubted.answers(now + LONG_ENOUGH));
     }
 
     #[test]
@@ -182,8 +263,9 @@ mod tests {
         };
         let seconds: Vec<u64> = (0..7).map(|_| lasts(&mut rising)).collect();
         assert_eq!(seconds, [4, 8, 16, 32, 64, 64, 64]);
+        rising.on_round_end(false);
         rising.on_ack(100.0);
-        rising.on_loss(false);
+        rising.on_loss(false, Time::ZERO);
         assert_eq!(told(&mut rising, 301, 100.0), None);
         assert_eq!(lasts(&mut rising), 4);
     }

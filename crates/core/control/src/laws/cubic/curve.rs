@@ -20,9 +20,11 @@ pub(in crate::laws) const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// fast on the cubic curve and on Reno's line: all subflows of a flow have its `K`, and their
 /// windows sum to its window.
 ///
-/// If each of `n` such subflows is cut only for its own losses, it grows `n³` times as slowly on
-/// the curve and `n` times as slowly on the line. Windows are proportional to `C^(1/4)` (RFC 9438
-/// §5.1) and to `α^(1/2)` (§4.3), so at the same loss rate they sum to one flow's again.
+/// If each of `n` such subflows is cut only for its own losses, it grows `n√n` times as slowly on
+/// the curve and `√n` times as slowly on the line. Windows are proportional to `C^(1/4)` (RFC 9438
+/// §5.1) and to `α^(1/2)` (§4.3). So at the same loss rate they would sum to one flow's with `n³`
+/// and `n` if each loss hit one of them; and with 1 and 1 if each hit all of them. Bursts hit
+/// several: this is the geometric mean of the two.
 #[derive(Clone, Debug)]
 pub(in crate::laws) struct Curve {
     window: f64,
@@ -178,7 +180,7 @@ impl Curve {
 
         // §4.3: what Reno with the same loss rate would have reached.
         let alpha = if w_est < self.cwnd_prior { ALPHA } else { 1.0 };
-        let alpha = alpha * self.share / self.alone;
+        let alpha = alpha * self.share / self.alone.sqrt();
         let w_est = w_est + alpha * packets / self.window;
         self.stage = Stage::Avoidance { epoch, k, w_est };
 
@@ -196,7 +198,7 @@ impl Curve {
 
     /// `C`, for the share.
     fn c(&self) -> f64 {
-        C * self.share / self.alone.powi(3)
+        C * self.share / self.alone.powf(1.5)
     }
 
     /// `C·s³ + W_max`, `s` seconds from the plateau's middle (§4.2, fig. 1).

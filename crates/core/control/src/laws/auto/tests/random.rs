@@ -7,7 +7,7 @@ fn losses_that_dont_prefer_full_queues_are_random() {
     let mut bench = Bench::settled(&[100.0]);
     assert!(bench.windows()[0] < 150.0, "the first one is answered");
     let mut answered = Vec::new();
-    for event in 0..8 {
+    for event in 0..12 {
         bench.rounds(20, |_, round| f64::from(u8::from(round == 10)));
         let before = bench.windows()[0];
         bench.lose(0, Duration::ZERO);
@@ -15,7 +15,8 @@ fn losses_that_dont_prefer_full_queues_are_random() {
             answered.push(event);
         }
     }
-    assert!(answered.is_empty(), "{answered:?}");
+    // Those of the first seconds have an answer, until it is known how frequent losses are.
+    assert_eq!(answered, [0, 1, 2, 3]);
     let before = bench.windows()[0];
     bench.rounds(12, |_, _| 0.0);
     let growth = (bench.windows()[0] / before).ln() / 12.0;
@@ -44,6 +45,18 @@ fn one_loss_says_little_and_none_where_all_packets_meet_full_queues() {
         noisy.rounds(5, |_, _| 5.0);
         assert!(random(&noisy));
     }
+}
+
+/// Nine in ten packets meet more than half of the most.
+#[test]
+fn losses_are_random_in_spite_of_jitter() {
+    const DELAYS: [f64; 10] = [0.2, 0.6, 0.7, 0.8, 0.9, 1.0, 0.55, 0.65, 0.75, 0.85];
+    let mut bench = Bench::settled(&[100.0]);
+    for event in 0..60 {
+        bench.rounds(7, |_, round| DELAYS[(7 * event + round) % 10]);
+        bench.lose(0, Duration::ZERO);
+    }
+    assert!(path(&mut bench, 0).queue.random());
 }
 
 #[test]
