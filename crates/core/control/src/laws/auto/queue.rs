@@ -100,7 +100,7 @@ impl Queue {
         self.usual += (ack.packets / window / 32.0).min(1.0) * (full - self.usual);
         let step = (ack.packets / window / 8.0).min(1.0);
         self.full = (self.full + step * (full - 0.5)).clamp(FULL[0], FULL[1]);
-        self.lossy -= (ack.packets / window / 8.0).min(1.0) * self.lossy;
+        self.lossy -= step * self.lossy;
     }
 
     /// The end of a round: the queue that stood all of it, if there was a sample.
