@@ -234,6 +234,7 @@ impl<T: FnMut(SafeName)> Deletion<'_, T> {
             }
         }
         if !self.dry_run {
+            dir.open_up();
             let removed = match is_directory {
                 true => dir.disk().remove_dir(dir.as_fd(), name),
                 false => dir.disk().remove(dir.as_fd(), name),

@@ -48,6 +48,8 @@ pub(in crate::files) trait Disk: Debug + Send + Sync {
     -> io::Result<()>;
     /// Gives a file or directory the mode and time of its entry.
     fn restore(&self, of: BorrowedFd<'_>, entry: &Entry) -> io::Result<()>;
+    /// Gives a directory that mode.
+    fn set_mode(&self, of: BorrowedFd<'_>, mode: u32) -> io::Result<()>;
     /// Makes a symbolic link.
     fn symlink(&self, dir: BorrowedFd<'_>, target: &str, name: &str) -> io::Result<()>;
     /// Makes a hard link in `dir` to a file of another directory.
@@ -139,6 +141,10 @@ impl Disk for Os {
         // Also if the mode isn't permitted.
         futimens(of, &TimeSpec::UTIME_OMIT, &spec(entry.mtime))?;
         Ok(mode?)
+    }
+
+    fn set_mode(&self, of: BorrowedFd<'_>, mode: u32) -> io::Result<()> {
+        Ok(fchmod(of, Mode::from_bits_truncate(mode))?)
     }
 
     fn symlink(&self, dir: BorrowedFd<'_>, target: &str, name: &str) -> io::Result<()> {

@@ -158,6 +158,7 @@ impl Intake<'_> {
                         return Err(Failure::conflict(&entry.name, Conflict::Alias).into());
                     }
                     self.claim(&dir)?;
+                    dir.open_up();
                     send(&self.jobs, Job::Named(dir.clone()))?;
                     let is_marked = is_marked(&parent, &name).map_err(failure)?;
                     let made = (is_marked || self.metadata.updates()).then(|| Made {

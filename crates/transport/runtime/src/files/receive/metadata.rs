@@ -194,6 +194,7 @@ impl Metadata {
         entry: &Entry,
         altered: &mut Skipped,
     ) -> io::Result<()> {
+        dir.close_again()?;
         self.update(dir, dir.as_fd(), entry, altered)
     }
 

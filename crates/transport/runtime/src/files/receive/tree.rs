@@ -9,13 +9,17 @@ use manyway_os::file::{is_mount_point, path_of};
 use manyway_transfer::{Entry, Existing, SafeName, Timestamp};
 use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::{Mode, fstat, stat};
+use nix::unistd::geteuid;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What failures call the receiving directory: its path is nobody else's business.
 pub(super) const RECEIVING_DIR: &str = "the receiving directory";
+
+/// What a directory's owner needs to change what is in it: the rights to write and to search.
+const CHANGES: u32 = 0o300;
 
 /// An open directory.
 #[derive(Debug)]
@@ -24,6 +28,8 @@ pub(super) struct Dir {
     disk: Arc<dyn Disk>,
     /// Its name below the receiving directory as it is here; `None` for that directory itself.
     local: Option<SafeName>,
+    /// Its own mode, while it has [another one](Dir::open_up).
+    mode: Mutex<Option<u32>>,
 }
 
 impl Dir {
@@ -34,8 +40,7 @@ impl Dir {
             OFlag::O_DIRECTORY | OFlag::O_CLOEXEC | OFlag::O_RDONLY,
             Mode::empty(),
         )?;
-        let local = None;
-        Ok(Arc::new(Self { fd, disk, local }))
+        Ok(Self::new(fd, disk, None))
     }
 
     /// Does the path still lead here?
@@ -70,8 +75,45 @@ impl Dir {
         let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_RDONLY;
         let fd = openat(&self.fd, name, flags, Mode::empty())?;
         let local = Some(self.local_name(name)?);
-        let disk = self.disk.clone();
-        Ok(Arc::new(Self { fd, disk, local }))
+        Ok(Self::new(fd, self.disk.clone(), local))
+    }
+
+    fn new(fd: OwnedFd, disk: Arc<dyn Disk>, local: Option<SafeName>) -> Arc<Self> {
+        let mode = Mutex::default();
+        Arc::new(Self {
+            fd,
+            disk,
+            local,
+            mode,
+        })
+    }
+
+    /// Lets us change what is in it if it is ours but read-only, until it is closed.
+    pub(super) fn open_up(&self) {
+        let Ok(stat) = fstat(&self.fd) else {
+            return;
+        };
+        let mode = stat.st_mode & 0o7777;
+        let set_group = Mode::S_ISGID.bits();
+        // Whoever isn't in its group takes the set-group-ID bit away with any change of the mode.
+        let keeps = mode & set_group == 0 || geteuid().is_root();
+        if mode & CHANGES == CHANGES || stat.st_uid != geteuid().as_raw() || !keeps {
+            return;
+        }
+        // Where that fails, whatever is to be changed says why.
+        if self.disk.set_mode(self.as_fd(), mode | CHANGES).is_ok() {
+            *self.mode.lock().unwrap_or_else(PoisonError::into_inner) = Some(mode);
+        }
+    }
+
+    /// Gives it its own mode again.
+    pub(super) fn close_again(&self) -> io::Result<()> {
+        let own = self
+            .mode
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        own.map_or(Ok(()), |mode| self.disk.set_mode(self.as_fd(), mode))
     }
 
     /// Makes the directory `name`, open to nobody else until its own mode is set.
@@ -114,6 +156,12 @@ impl Dir {
     /// Brings the directory itself, that is the names in it, to disk.
     pub(super) fn sync(&self) -> io::Result<()> {
         self.disk.sync_dir(self.as_fd())
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        self.close_again().ok();
     }
 }
 

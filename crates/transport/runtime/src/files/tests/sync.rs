@@ -354,6 +354,58 @@ async fn directories_keep_the_senders_time() {
     assert_eq!(names(to.path()), ["top", "top/a", "top/d", "top/d/b"]);
 }
 
+/// As owners that aren't root see them.
+#[tokio::test]
+async fn what_is_in_read_only_directories_changes() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    make(&from, &["top/a", "top/gone/x", "top/sub/b", "top/sub/c"]);
+    let set = |at: &TempDir, names: &[&str], mode| {
+        for name in names {
+            let mode = fs::Permissions::from_mode(mode);
+            fs::set_permissions(at.path().join(name), mode).unwrap();
+        }
+    };
+    let mode = |name| fs::metadata(to.path().join(name)).unwrap().mode() & 0o7777;
+    let options = |options| ReceiveOptions {
+        disk: Some(super::disk::TestDisk::that_obeys_modes()),
+        ..options
+    };
+    let top = || Sources::new([from.path().join("top")]).unwrap();
+    set(&from, &["top/gone", "top/sub", "top"], 0o555);
+    sync(top(), &to, options(deleting())).await.unwrap();
+    assert_eq!((mode("top"), mode("top/sub")), (0o555, 0o555));
+
+    set(&from, &["top", "top/gone", "top/sub"], 0o755);
+    fs::remove_dir_all(from.path().join("top/gone")).unwrap();
+    fs::remove_file(from.path().join("top/sub/c")).unwrap();
+    fs::write(from.path().join("top/sub/b"), "changed").unwrap();
+    make(&from, &["top/new/d"]);
+    symlink("a", from.path().join("top/link")).unwrap();
+    set(&from, &["top/sub"], 0o500);
+    let with_modes = ReceiveOptions {
+        keep_modes: true,
+        ..deleting()
+    };
+    sync(top(), &to, options(with_modes)).await.unwrap();
+    let there = names(&to.path().join("top"));
+    assert_eq!(there, ["a", "link", "new", "new/d", "sub", "sub/b"]);
+    let changed = fs::read(to.path().join("top/sub/b")).unwrap();
+    assert_eq!(changed, b"changed");
+    assert_eq!((mode("top"), mode("top/sub")), (0o755, 0o500));
+
+    // One that isn't updated keeps its mode.
+    set(&to, &["top/new", "top"], 0o555);
+    fs::remove_dir_all(from.path().join("top")).unwrap();
+    make(&from, &["top/new/e"]);
+    sync(top(), &to, options(ReceiveOptions::default()))
+        .await
+        .unwrap();
+    assert_eq!(finals(&to.path().join("top/new")), ["d", "e"]);
+    assert_eq!((mode("top"), mode("top/new")), (0o555, 0o555));
+    set(&to, &["top", "top/new", "top/sub"], 0o755);
+    set(&from, &["top", "top/new"], 0o755);
+}
+
 #[tokio::test]
 async fn what_cannot_go_says_so() {
     let (from, to) = (tempdir().unwrap(), tempdir().unwrap());

@@ -139,6 +139,8 @@ pub(super) struct TestDisk {
     inner: Mutex<(Vec<Step>, Fault)>,
     /// Mode bits that it sets.
     modes: u16,
+    /// Whether the modes of directories count, as they do for all but root.
+    obeys: bool,
 }
 
 impl fmt::Debug for TestDisk {
@@ -156,6 +158,7 @@ impl TestDisk {
             progress: progress.clone(),
             inner: Mutex::new((Vec::new(), Box::new(fault))),
             modes: Entry::MODE_MASK,
+            obeys: false,
         })
     }
 
@@ -163,6 +166,13 @@ impl TestDisk {
     pub(super) fn that_sets_no_special_bits() -> Arc<Self> {
         let mut disk = Self::new(&Progress::new(), |_| None);
         Arc::get_mut(&mut disk).unwrap().modes &= !Entry::SPECIAL;
+        disk
+    }
+
+    /// It changes nothing in a directory whose owner mustn't, also for root.
+    pub(super) fn that_obeys_modes() -> Arc<Self> {
+        let mut disk = Self::new(&Progress::new(), |_| None);
+        Arc::get_mut(&mut disk).unwrap().obeys = true;
         disk
     }
 
@@ -277,6 +287,20 @@ impl TestDisk {
         Ok(done)
     }
 
+    /// An operation that changes what is in a directory.
+    fn step_in<T>(
+        &self,
+        dir: BorrowedFd<'_>,
+        op: Op,
+        act: impl FnOnce() -> io::Result<T>,
+        made: impl FnOnce(&T) -> Option<Made>,
+    ) -> io::Result<T> {
+        if self.obeys && fstat(dir)?.st_mode & 0o300 != 0o300 {
+            return Err(Errno::EACCES.into());
+        }
+        self.step(op, act, made)
+    }
+
     fn steps(&self) -> Vec<Step> {
         self.inner.lock().unwrap().0.clone()
     }
@@ -297,7 +321,7 @@ impl Disk for TestDisk {
             name: name.to_owned(),
         };
         let made = |_: &()| Some(Made::at(dir, name));
-        self.step(op, || Os.make_dir(dir, name), made)
+        self.step_in(dir, op, || Os.make_dir(dir, name), made)
     }
 
     fn create(&self, dir: BorrowedFd<'_>, name: &str) -> io::Result<fs::File> {
@@ -305,7 +329,12 @@ impl Disk for TestDisk {
             dir: inode(dir),
             name: name.to_owned(),
         };
-        self.step(op, || Os.create(dir, name), |_| Some(Made::at(dir, name)))
+        self.step_in(
+            dir,
+            op,
+            || Os.create(dir, name),
+            |_| Some(Made::at(dir, name)),
+        )
     }
 
     fn write(&self, file: &fs::File, bytes: &[u8], at: u64) -> io::Result<()> {
@@ -366,6 +395,10 @@ impl Disk for TestDisk {
         self.step(op, || Os.restore(of, &entry), |()| None)
     }
 
+    fn set_mode(&self, of: BorrowedFd<'_>, mode: u32) -> io::Result<()> {
+        Os.set_mode(of, mode)
+    }
+
     fn symlink(&self, dir: BorrowedFd<'_>, target: &str, name: &str) -> io::Result<()> {
         let op = Op::Symlink {
             dir: inode(dir),
@@ -373,7 +406,7 @@ impl Disk for TestDisk {
             target: target.to_owned(),
         };
         let made = |_: &()| Some(Made::at(dir, name));
-        self.step(op, || Os.symlink(dir, target, name), made)
+        self.step_in(dir, op, || Os.symlink(dir, target, name), made)
     }
 
     fn link(&self, of: (BorrowedFd<'_>, &str), dir: BorrowedFd<'_>, name: &str) -> io::Result<()> {
@@ -382,7 +415,7 @@ impl Disk for TestDisk {
             name: name.to_owned(),
         };
         let made = |_: &()| Some(Made::at(dir, name));
-        self.step(op, || Os.link(of, dir, name), made)
+        self.step_in(dir, op, || Os.link(of, dir, name), made)
     }
 
     fn restore_link(&self, dir: BorrowedFd<'_>, name: &str, mtime: Timestamp) -> io::Result<()> {
@@ -409,7 +442,7 @@ impl Disk for TestDisk {
             from: from.to_owned(),
             to: to.to_owned(),
         };
-        self.step(op, || Os.rename(dir, from, to, replace), |()| None)
+        self.step_in(dir, op, || Os.rename(dir, from, to, replace), |()| None)
     }
 
     fn remove(&self, dir: BorrowedFd<'_>, name: &str) -> io::Result<()> {
@@ -417,7 +450,7 @@ impl Disk for TestDisk {
             dir: inode(dir),
             name: name.to_owned(),
         };
-        self.step(op, || Os.remove(dir, name), |()| None)
+        self.step_in(dir, op, || Os.remove(dir, name), |()| None)
     }
 
     fn remove_dir(&self, dir: BorrowedFd<'_>, name: &str) -> io::Result<()> {
@@ -425,7 +458,7 @@ impl Disk for TestDisk {
             dir: inode(dir),
             name: name.to_owned(),
         };
-        self.step(op, || Os.remove_dir(dir, name), |()| None)
+        self.step_in(dir, op, || Os.remove_dir(dir, name), |()| None)
     }
 
     fn sync_dir(&self, dir: BorrowedFd<'_>) -> io::Result<()> {
