@@ -346,7 +346,8 @@ pub(crate) struct GuardArgs {
     /// Accept names at the top of DIR that begin with a dot, such as .ssh and .bashrc
     ///
     /// In a home directory, such files decide which programs run. By default, manyway asks you
-    /// before it accepts them. If it has no terminal, it refuses the transfer.
+    /// before it accepts them. If it has no terminal, it refuses the transfer. It leaves out links
+    /// at the top that lead to such names.
     #[arg(long)]
     pub(crate) allow_dotfiles: bool,
 
