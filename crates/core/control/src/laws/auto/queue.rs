@@ -28,6 +28,10 @@ const SURE: f64 = 5.0;
 const RANDOM: f64 = -2.5;
 /// … until it is above this one.
 const CONGESTION: f64 = 1.0;
+/// Below this one, a queue must be more than noise to make losses congestion because it is full, …
+const CERTAIN: f64 = -3.5;
+/// … that is so many times the mean change from one sample to the next.
+const NOISE: f64 = 6.0;
 /// The share of packets lost above which all losses are congestion.
 const HEAVY: f64 = 0.12;
 /// A queue of less than this part of the smallest round-trip time is none, …
@@ -46,6 +50,8 @@ pub(super) struct Queue {
     /// The last samples; the queue is bursty.
     last: [f64; 3],
     smoothed: f64,
+    /// By how much one sample differs from the next, smoothed.
+    change: f64,
     /// The least in this round.
     least: f64,
     /// The fullest in this span and in the one before.
@@ -71,6 +77,7 @@ impl Default for Queue {
             base: 0.0,
             last: [0.0; 3],
             smoothed: 0.0,
+            change: 0.0,
             least: f64::INFINITY,
             top: [0.0; 2],
             until: Time::ZERO,
@@ -88,6 +95,7 @@ impl Queue {
     pub(super) fn on_ack(&mut self, ack: &Ack, window: f64) {
         self.base = ack.min_rtt.as_secs_f64();
         let delay = (ack.rtt.as_secs_f64() - self.base).max(0.0);
+        self.change += ((delay - self.last[0]).abs() - self.change) / 64.0;
         self.last = [delay, self.last[0], self.last[1]];
         self.least = self.least.min(delay);
         self.smoothed += (delay - self.smoothed) / 8.0;
@@ -136,7 +144,8 @@ impl Queue {
         self.evidence = (self.evidence + ratio.ln()).clamp(-SURE, SURE);
         let limit = if self.random { CONGESTION } else { RANDOM };
         self.random = self.evidence < limit;
-        !self.random || self.overflows() || self.lossy > HEAVY
+        let tells = self.evidence > CERTAIN || self.smoothed > NOISE * self.change;
+        !self.random || self.overflows() && tells || self.lossy > HEAVY
     }
 
     /// Whether one of the last packets has met a full queue that isn't noise.

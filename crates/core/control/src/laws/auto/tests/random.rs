@@ -59,6 +59,45 @@ fn losses_are_random_in_spite_of_jitter() {
     assert!(path(&mut bench, 0).queue.random());
 }
 
+/// With 8 ms of jitter, many packets meet what looks like a full queue.
+#[test]
+fn jitter_is_no_full_queue() {
+    let mut bench = Bench::settled(&[100.0]);
+    let mut state = 1_u64;
+    let mut random = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 32) as f64 / f64::from(u32::MAX)
+    };
+    let mut jitter = |bench: &mut Bench, rounds: usize, queue: f64| {
+        for _ in 0..rounds {
+            bench.now += RTT;
+            let window = bench.windows()[0];
+            for _ in 0..8 {
+                let delay = (queue + 8.0 * random()) / 1e3;
+                bench.ack(0, window / 8.0, Duration::from_secs_f64(delay));
+            }
+            bench.end_round(0);
+        }
+    };
+    let cuts = |bench: &mut Bench| {
+        let before = bench.windows()[0];
+        bench.lose(0, Duration::ZERO);
+        bench.windows()[0] < before
+    };
+    let (mut full, mut answered) = (0, 0);
+    for event in 0..80 {
+        jitter(&mut bench, 7, 0.0);
+        full += usize::from(event >= 50 && path(&mut bench, 0).queue.overflows());
+        answered += usize::from(cuts(&mut bench) && event >= 50);
+    }
+    assert!(full > 8, "{full} of 30");
+    assert_eq!(answered, 0);
+    jitter(&mut bench, 7, 40.0);
+    assert!(cuts(&mut bench), "a queue stands behind the jitter");
+}
+
 #[test]
 fn losses_that_meet_full_queues_are_congestion_however_short_these_are() {
     for most in [1.3, 20.0, 400.0] {
