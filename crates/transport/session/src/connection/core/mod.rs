@@ -586,7 +586,7 @@ impl Core {
             return;
         };
         let (path_id, seq) = (path.id(), header.seq);
-        if path.is_silent() {
+        if path.sender().pto_count() >= 2 || path.state() == PathState::Stalled {
             path.probe();
         }
         self.outbox.say_instead(Frame::Grant {

@@ -42,8 +42,6 @@ use crate::stats::PathState;
 const MAX_ON_CARRIER: u64 = 16 << 20;
 /// An ACK may always wait this long for the next packet.
 const SHORTEST_ACK_DELAY: Duration = Duration::from_millis(1);
-/// A path is silent after so many probe timeouts in a row. One alone may come from losses.
-const SILENT: u32 = 2;
 /// A path that answers nothing for this long is given up, if another one is alive.
 const GIVE_UP: Duration = Duration::from_secs(30);
 /// A path that hasn't lost any of so many packets is expected to lose none.
@@ -249,11 +247,6 @@ impl Path {
     /// Whether it carries data only while no better path works.
     pub(crate) fn is_on_standby(&self) -> bool {
         self.standby
-    }
-
-    /// Whether nothing comes back on it for now. The last path in use is never stalled.
-    pub(crate) fn is_silent(&self) -> bool {
-        self.state == PathState::Stalled || self.sender.pto_count() >= SILENT
     }
 
     /// Whether nothing comes back on it any more.

@@ -6,6 +6,10 @@ use crate::stats::PathState;
 
 use super::PathSet;
 
+/// The probe timeouts of the last path in use until users hear that it is down. One alone may come
+/// from losses.
+const SILENT_ALONE: u32 = 2;
+
 impl PathSet {
     /// Takes a path out of use until something comes back on it. Whether that is news.
     pub(crate) fn stall(&mut self, now: Time, index: usize) -> bool {
@@ -20,7 +24,7 @@ impl PathSet {
     pub(crate) fn note_silence(&mut self, index: usize) -> bool {
         let last = self.order.active_len() <= 1;
         let path = &mut self.slab[index];
-        let silent = path.state == PathState::Active && path.is_silent();
+        let silent = path.state == PathState::Active && path.sender.pto_count() >= SILENT_ALONE;
         last && silent && !std::mem::replace(&mut path.told_silent, true)
     }
 

@@ -55,9 +55,9 @@ impl Path {
         self.counters.bytes_received += len as u64;
         self.observe(now, || PacketEvent::Received { number, bytes: len });
         self.heard = now;
-        // On a silent path that is a reason to probe now: its own probe timeouts are far apart by
+        // On a stalled path that is a reason to probe now: its own probe timeouts are far apart by
         // now.
-        if self.is_silent() && self.reprobed + self.sender.pto() <= now {
+        if self.state == PathState::Stalled && self.reprobed + self.sender.pto() <= now {
             self.reprobed = now;
             self.probe();
         }
