@@ -80,7 +80,7 @@ pub(crate) struct Path {
     pub(super) told_silent: bool,
     /// When something last arrived on it.
     heard: Time,
-    /// When it was last probed because something arrived although it is stalled.
+    /// When it was last probed because something arrived although it is silent.
     reprobed: Time,
     last_sent: Time,
     /// Control frames in packets whose fate is open.
@@ -247,6 +247,11 @@ impl Path {
     /// Whether it carries data only while no better path works.
     pub(crate) fn is_on_standby(&self) -> bool {
         self.standby
+    }
+
+    /// Whether nothing comes back on it for now. The last path in use is never stalled.
+    fn is_silent(&self) -> bool {
+        self.state == PathState::Stalled || self.told_silent
     }
 
     /// Whether nothing comes back on it any more.

@@ -12,7 +12,6 @@ use crate::connection::paths::types::{RelayHeader, Response};
 use crate::driver::{Ecn, Local, LocalId};
 use crate::observe::PacketEvent;
 use crate::received::AckPolicy;
-use crate::stats::PathState;
 
 impl Path {
     /// The newest packet that arrived.
@@ -55,9 +54,9 @@ impl Path {
         self.counters.bytes_received += len as u64;
         self.observe(now, || PacketEvent::Received { number, bytes: len });
         self.heard = now;
-        // On a stalled path that is a reason to probe now: its own probe timeouts are far apart by
+        // On a silent path that is a reason to probe now: its own probe timeouts are far apart by
         // now.
-        if self.state == PathState::Stalled && self.reprobed + self.sender.pto() <= now {
+        if self.is_silent() && self.reprobed + self.sender.pto() <= now {
             self.reprobed = now;
             self.probe();
         }

@@ -127,6 +127,27 @@ fn a_path_that_comes_back_finds_the_silent_ones() {
     assert!(set.silent_beside(silent).is_empty());
 }
 
+/// Its probe timeouts are up to a minute apart.
+#[test]
+fn the_only_path_is_probed_when_it_is_heard_after_a_silence() {
+    let mut set = set(true);
+    let index = active(&mut set, 1, RTT);
+    send(&mut set[index], 1200);
+    let mut number = 0;
+    let mut heard = |set: &mut PathSet, now| {
+        let source = (&home(), address(1));
+        set[index].on_packet(now, number, source, (100, None), true, &mut rng());
+        number += 1;
+        set[index].owes(now, false)
+    };
+    let mut now = LATE;
+    set.on_sender_timer(now, index).expect("a probe timeout");
+    assert!(!set.note_silence(index) && !heard(&mut set, now), "losses");
+    now += LATE.since(T0);
+    set.on_sender_timer(now, index).expect("another one");
+    assert!(set.note_silence(index) && heard(&mut set, now));
+}
+
 #[test]
 fn nothing_is_closed_at_an_address_that_said_nothing() {
     let mut set = set(false);
