@@ -1,5 +1,6 @@
 //! Real senders and receivers, real directories, streams in memory.
 
+mod basis;
 mod changes;
 mod conflicts;
 mod disk;
