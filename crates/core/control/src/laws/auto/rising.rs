@@ -7,7 +7,7 @@ use std::time::Duration;
 use manyway_units::Time;
 
 /// Losses answer to the rate if they are more than so many times as frequent as before, …
-const TIMES: f64 = 2.0;
+const TIMES: f64 = 1.5;
 /// … by this logarithm of a likelihood ratio.
 const SURE: f64 = 4.0;
 /// Losses have an answer until so many are known, …
@@ -16,13 +16,16 @@ const ENOUGH: f64 = 16.0;
 const LONG_ENOUGH: Duration = Duration::from_secs(3);
 /// So many losses before, and so many since, count at most.
 const COUNTED: f64 = 256.0;
+/// More frequent ones, for each packet, don't count as usual: behind a queue of two packets, flows
+/// at their smallest windows lose more, and no less if the others give way.
+const USUAL: f64 = 0.05;
 /// Losses that have become more frequent are congestion for so long, and for twice as long each
 /// time, …
 const DOUBT: Duration = Duration::from_secs(4);
 /// … up to so many doublings, …
 const DOUBLINGS: u32 = 4;
 /// … until so many losses in a row were as frequent as before.
-const CALM: f64 = 300.0;
+const CALM: f64 = 1000.0;
 
 /// How frequent a path's losses are.
 #[derive(Clone, Debug, Default)]
@@ -58,6 +61,14 @@ impl Frequency {
         self.losses += 1.0;
         if self.losses > COUNTED {
             (self.losses, self.packets) = (self.losses / 2.0, self.packets / 2.0);
+        }
+    }
+
+    /// These losses, no more frequent than so many for each packet.
+    fn at_most(&self, usual: f64) -> Frequency {
+        Frequency {
+            losses: self.losses,
+            packets: self.packets.max(self.losses / usual),
         }
     }
 
@@ -114,7 +125,7 @@ impl Rising {
 
     /// A likelihood ratio test of two Poisson rates: `TIMES` against more.
     fn rose(&self) -> bool {
-        let (before, since) = (&self.before, &self.since);
+        let (before, since) = (self.before.at_most(USUAL), &self.since);
         let longer = TIMES * since.packets;
         if before.losses == 0.0 || longer == 0.0 {
             return false;
@@ -180,7 +191,7 @@ mod tests {
 
     #[test]
     fn losses_as_frequent_as_before_tell_nothing() {
-        for packets in [1.0, 100.0, 1e6] {
+        for packets in [20.0, 100.0, 1e6] {
             assert_eq!(told(&mut answered(3, packets), 2000, packets), None);
             assert_eq!(told(&mut answered(30, packets), 2000, packets / 1.1), None);
         }
@@ -192,6 +203,15 @@ mod tests {
         let after = [3.0, 4.0, 8.0, 32.0].map(|times| after(times).unwrap());
         assert!(after.is_sorted_by(|a, b| a > b), "{after:?}");
         assert!(after[0] < 100 && after[3] < 4, "{after:?}");
+    }
+
+    #[test]
+    fn no_more_than_one_packet_in_twenty_is_usually_lost() {
+        let after = |usual: f64, since: f64| told(&mut answered(16, usual), 2000, since);
+        assert_eq!(after(20.0, 20.0), None);
+        assert_eq!(after(5.0, 15.0), None);
+        assert_eq!(after(5.0, 4.0), after(20.0, 4.0));
+        assert!(after(5.0, 4.0).is_some_and(|n| n < 20));
     }
 
     #[test]
@@ -266,7 +286,7 @@ mod tests {
         rising.on_round_end(false);
         rising.on_ack(100.0);
         rising.on_loss(false, Time::ZERO);
-        assert_eq!(told(&mut rising, 301, 100.0), None);
+        assert_eq!(told(&mut rising, 1001, 100.0), None);
         assert_eq!(lasts(&mut rising), 4);
     }
 }

@@ -1,7 +1,9 @@
 //! `auto` where it is alone, and where it meets others: single cells of the field matrix.
 
 use manyway_control::LossDetection;
-use manyway_network::{Limit, LinkConfig, Loss, PathSpec, Policer, Queue, Topology};
+use manyway_network::{
+    Change, Limit, LinkConfig, Loss, PathSpec, Policer, Queue, Timetable, Topology,
+};
 use manyway_scenario::{Experiment, Flow, SeriesKind};
 use manyway_units::{Rate, Time};
 
@@ -70,18 +72,45 @@ pub(crate) fn alone_with_queues(law: &str, links: [LinkConfig; 2], from: f64) ->
     (result.flows[0].goodput_bps / 1e6, worse)
 }
 
-/// The share of `paths` subflows of `law` beside one flow of `other`, the mean of three seeds.
-fn share(law: &str, paths: usize, other: &str, link: &LinkConfig, starts: (f64, f64)) -> f64 {
-    let ways_back = vec![link.delay; paths + 1];
-    let own: Vec<usize> = (0..paths).collect();
-    let shares = (1..=3).map(|seed| {
-        let topology = one_link(link.clone(), &ways_back);
-        let flows = vec![paced(law, &own, starts.0), paced(other, &[paths], starts.1)];
-        let result = run(&experiment(topology, flows, (30.0, 130.0)), seed);
-        let [ours, theirs] = [0, 1].map(|n| result.flows[n].goodput_bps);
-        ours / (ours + theirs)
-    });
-    shares.sum::<f64>() / 3.0
+/// Two subflows of `auto` or more beside one flow over one link, measured for 100 s.
+struct Beside<'a> {
+    law: &'a str,
+    paths: usize,
+    other: &'a str,
+    link: LinkConfig,
+    /// When ours start, and the other flow.
+    starts: (f64, f64),
+    ack_every: u32,
+}
+
+impl Beside<'_> {
+    /// The share of ours, for each of these seeds.
+    fn shares(&self, seeds: std::ops::RangeInclusive<u64>) -> Vec<f64> {
+        let ways_back = vec![self.link.delay; self.paths + 1];
+        let own: Vec<usize> = (0..self.paths).collect();
+        let topology = one_link(self.link.clone(), &ways_back);
+        let mut flows = vec![
+            paced(self.law, &own, self.starts.0),
+            paced(self.other, &[self.paths], self.starts.1),
+        ];
+        for flow in flows.iter_mut().filter(|_| self.ack_every > 1) {
+            flow.ack.every = self.ack_every;
+            flow.ack.max_delay = seconds(0.01);
+            flow.sender.max_ack_delay = flow.ack.max_delay;
+        }
+        let experiment = experiment(topology, flows, (30.0, 130.0));
+        let shares = seeds.map(|seed| {
+            let result = run(&experiment, seed);
+            let [ours, theirs] = [0, 1].map(|n| result.flows[n].goodput_bps);
+            ours / (ours + theirs)
+        });
+        shares.collect()
+    }
+
+    /// The mean share of three seeds.
+    fn share(&self) -> f64 {
+        self.shares(1..=3).iter().sum::<f64>() / 3.0
+    }
 }
 
 #[test]
@@ -104,6 +133,27 @@ fn random_losses_cost_it_little() {
     let far = |mbps, delay| link(mbps, delay, 1.0, 5e-6);
     let goodput = alone("auto", [far(1000.0, 0.05), far(300.0, 0.08)], 30.0);
     assert!(goodput >= 1200.0, "{goodput} Mbps");
+}
+
+/// The longer round trip isn't a queue for ever.
+#[test]
+fn random_losses_cost_it_little_once_round_trips_have_become_longer() {
+    let longer = Change {
+        at: Time::ZERO + seconds(30.0),
+        delay: Some(seconds(0.04)),
+        ..Change::default()
+    };
+    let rises = |loss| LinkConfig {
+        timetable: Timetable {
+            changes: vec![longer],
+            period: None,
+        },
+        ..link(20.0, 0.01, 1.0, loss)
+    };
+    for (loss, least) in [(0.01, 33.0), (0.001, 36.0)] {
+        let goodput = alone("auto", [rises(loss), rises(loss)], 80.0);
+        assert!(goodput >= least, "{loss}: {goodput} Mbps");
+    }
 }
 
 #[test]
@@ -182,14 +232,52 @@ fn where_they_meet_others_all_subflows_take_what_one_cubic_flow_takes() {
         (4, 100.0, 0.025, 1.0, (20.0, 0.0)),
         (2, 20.0, 0.01, 4.0, (0.0, 0.0)),
     ] {
-        let link = link(mbps, delay, queue, 0.0);
-        let auto = share("auto", paths, "cubic", &link, starts);
+        let beside = Beside {
+            law: "auto",
+            paths,
+            other: "cubic",
+            link: link(mbps, delay, queue, 0.0),
+            starts,
+            ack_every: 1,
+        };
+        let auto = beside.share();
         assert!(
             (0.4..=0.6).contains(&auto),
             "{paths} subflows, {mbps} Mbps, queue {queue}, starts {starts:?}: {auto}"
         );
     }
     // Uncoupled, two paths are two flows.
-    let link = link(20.0, 0.01, 1.0, 0.0);
-    assert!(share("cubic", 2, "cubic", &link, (0.0, 0.0)) > 0.62);
+    let cubic = Beside {
+        law: "cubic",
+        paths: 2,
+        other: "cubic",
+        link: link(20.0, 0.01, 1.0, 0.0),
+        starts: (0.0, 0.0),
+        ack_every: 1,
+    };
+    assert!(cubic.share() > 0.62);
+}
+
+/// Two packets are a queue in which flows lose one packet in ten at their smallest windows, and as
+/// many when they grow, because the others give way.
+#[test]
+fn behind_two_packets_it_doesnt_take_losses_for_random() {
+    for (other, start, ack_every) in [("cubic", 20.0, 2), ("cubic", 0.0, 10), ("reno", 20.0, 10)] {
+        let beside = Beside {
+            law: "auto",
+            paths: 2,
+            other,
+            link: LinkConfig {
+                queue: Queue::DropTail(Limit::Packets(2)),
+                ..link(20.0, 0.01, 1.0, 0.0)
+            },
+            starts: (start, 0.0),
+            ack_every,
+        };
+        let shares = beside.shares(1..=10);
+        assert!(
+            shares.iter().all(|share| *share < 0.7),
+            "{other}, {start} s, ACK every {ack_every}: {shares:?}"
+        );
+    }
 }

@@ -211,6 +211,25 @@ fn doubt_takes_the_window_back_to_what_it_was_while_losses_were_answered() {
     assert!(!path(&mut bench, 0).queue.random());
 }
 
+/// The path's own round trip becomes longer, as on another route: no queue does that.
+#[test]
+fn losses_are_random_again_once_a_longer_round_trip_is_usual() {
+    let mut bench = random();
+    let mut answered = Vec::new();
+    for event in 0..200 {
+        bench.rounds(8, |_, _| 25.0);
+        let before = bench.windows()[0];
+        bench.lose(0, Duration::ZERO);
+        if bench.windows()[0] < before {
+            answered.push(event);
+        }
+    }
+    // The 125th is that of second 40: until then, the longer one counts as a queue.
+    let last = *answered.last().unwrap();
+    assert!((100..140).contains(&last), "{answered:?}");
+    assert!(bench.windows()[0] > 1e6);
+}
+
 /// One loss in fifty packets that meet a queue of so many milliseconds; as many packets between
 /// them meet none, and a hundred times as many before met a full one. True if doubt rises.
 fn doubts_losses_that_meet(queue: f64) -> bool {
