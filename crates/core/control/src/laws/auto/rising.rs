@@ -7,7 +7,10 @@ use std::time::Duration;
 use manyway_units::Time;
 
 /// Losses answer to the rate if they are more than so many times as frequent as before, …
-const TIMES: f64 = 1.5;
+const TIMES: f64 = 2.0;
+/// … or than so many for each packet, however many there were (behind a queue of two packets, flows
+/// lose as many at their smallest windows, and hardly more when they grow: others give way), …
+const FREQUENT: f64 = 0.075;
 /// … by this logarithm of a likelihood ratio.
 const SURE: f64 = 4.0;
 /// Losses have an answer until so many are known, …
@@ -16,9 +19,6 @@ const ENOUGH: f64 = 16.0;
 const LONG_ENOUGH: Duration = Duration::from_secs(3);
 /// So many losses before, and so many since, count at most.
 const COUNTED: f64 = 256.0;
-/// More frequent ones, for each packet, don't count as usual: behind a queue of two packets, flows
-/// at their smallest windows lose more, and no less if the others give way.
-const USUAL: f64 = 0.05;
 /// Losses that have become more frequent are congestion for so long, and for twice as long each
 /// time, …
 const DOUBT: Duration = Duration::from_secs(4);
@@ -64,11 +64,11 @@ impl Frequency {
         }
     }
 
-    /// These losses, no more frequent than so many for each packet.
-    fn at_most(&self, usual: f64) -> Frequency {
+    /// These losses, at most so many for each packet.
+    fn at_most(&self, most: f64) -> Frequency {
         Frequency {
             losses: self.losses,
-            packets: self.packets.max(self.losses / usual),
+            packets: self.packets.max(self.losses / most),
         }
     }
 
@@ -125,7 +125,7 @@ impl Rising {
 
     /// A likelihood ratio test of two Poisson rates: `TIMES` against more.
     fn rose(&self) -> bool {
-        let (before, since) = (self.before.at_most(USUAL), &self.since);
+        let (before, since) = (self.before.at_most(FREQUENT / TIMES), &self.since);
         let longer = TIMES * since.packets;
         if before.losses == 0.0 || longer == 0.0 {
             return false;
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn losses_as_frequent_as_before_tell_nothing() {
-        for packets in [20.0, 100.0, 1e6] {
+        for packets in [30.0, 100.0, 1e6] {
             assert_eq!(told(&mut answered(3, packets), 2000, packets), None);
             assert_eq!(told(&mut answered(30, packets), 2000, packets / 1.1), None);
         }
@@ -206,11 +206,11 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_one_packet_in_twenty_is_usually_lost() {
+    fn losses_of_more_than_7_percent_are_never_usual() {
         let after = |usual: f64, since: f64| told(&mut answered(16, usual), 2000, since);
         assert_eq!(after(20.0, 20.0), None);
-        assert_eq!(after(5.0, 15.0), None);
-        assert_eq!(after(5.0, 4.0), after(20.0, 4.0));
+        assert_eq!(after(5.0, 14.0), None);
+        assert_eq!(after(5.0, 4.0), after(2.0 / FREQUENT, 4.0));
         assert!(after(5.0, 4.0).is_some_and(|n| n < 20));
     }
 
