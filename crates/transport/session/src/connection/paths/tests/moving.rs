@@ -134,18 +134,24 @@ fn the_only_path_is_probed_when_it_is_heard_after_a_silence() {
     let index = active(&mut set, 1, RTT);
     send(&mut set[index], 1200);
     let mut number = 0;
+    // Whether it owes a packet before the peer is heard, and then.
     let mut heard = |set: &mut PathSet, now| {
+        let before = set[index].owes(now, false);
         let source = (&home(), address(1));
         set[index].on_packet(now, number, source, (100, None), true, &mut rng());
         number += 1;
-        set[index].owes(now, false)
+        [before, set[index].owes(now, false)]
     };
     let mut now = LATE;
     set.on_sender_timer(now, index).expect("a probe timeout");
-    assert!(!set.note_silence(index) && !heard(&mut set, now), "losses");
+    assert!(!set.note_silence(index), "losses");
+    assert_eq!(heard(&mut set, now), [false, false]);
     now += LATE.since(T0);
     set.on_sender_timer(now, index).expect("another one");
-    assert!(set.note_silence(index) && heard(&mut set, now));
+    assert!(set.note_silence(index));
+    // Its own probes are sent and lost.
+    set[index].probes = 0;
+    assert_eq!(heard(&mut set, now), [false, true]);
 }
 
 #[test]
