@@ -72,7 +72,7 @@ pub(crate) fn alone_with_queues(law: &str, links: [LinkConfig; 2], from: f64) ->
     (result.flows[0].goodput_bps / 1e6, worse)
 }
 
-/// Two subflows of `auto` or more beside one flow over one link, measured for 100 s.
+/// Subflows of one law beside one flow of another, over one link, measured for 100 s.
 struct Beside<'a> {
     law: &'a str,
     paths: usize,
@@ -209,14 +209,9 @@ fn two_policed_paths_are_both_filled() {
         }),
         ..link(100.0, delay, 1.0, 0.0)
     };
-    for (delays, least) in [
-        ([0.01, 0.01], 0.93),
-        ([0.01, 0.03], 0.93),
-        // It misses 0.93.
-        ([0.06, 0.01], 0.917),
-    ] {
+    for delays in [[0.01, 0.01], [0.01, 0.03], [0.06, 0.01]] {
         let [auto, cubic] = ["auto", "cubic"].map(|law| alone(law, delays.map(policed), 10.0));
-        assert!(auto > least * cubic, "{auto} and {cubic} Mbps: {delays:?}");
+        assert!(auto > 0.93 * cubic, "{auto} and {cubic} Mbps: {delays:?}");
     }
 }
 
