@@ -328,7 +328,7 @@ const MISSED: [&str; 8] = [
     "apart: 100 Mbps, policed to 20 with a burst of 64 kB",
     "apart: the same, 10 and 30 ms",
     "buffers: 20 Mbps, 10 ms + 20 Mbps, 100 ms, 1 MiB",
-    "together: cubic, 2 packets",
+    "together: cubic, 3 packets",
     "together: reno, 2 packets",
     "together: reno, 667 packets",
     "beside: cubic, 1 % lost",

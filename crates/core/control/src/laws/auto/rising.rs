@@ -7,14 +7,19 @@ use std::time::Duration;
 use manyway_units::Time;
 
 /// Losses answer to the rate if they are more than so many times as frequent as before, …
-const TIMES: f64 = 2.0;
+const TIMES: f64 = 1.5;
 /// … or than so many for each packet, however many there were (behind a queue of two packets, flows
 /// lose as many at their smallest windows, and hardly more when they grow: others give way), …
 const FREQUENT: f64 = 0.075;
 /// … by this logarithm of a likelihood ratio.
 const SURE: f64 = 4.0;
+/// Of losses with fewer acknowledged packets between them, the first counts: random ones come in
+/// bursts, too. So many packets after each count no more than they do.
+const BURST: f64 = 2.0;
 /// Losses have an answer until so many are known, …
-const ENOUGH: f64 = 16.0;
+const ENOUGH: f64 = 10.0;
+/// … or so many that are surely fewer than `FREQUENT`, …
+const FEW: f64 = 4.0;
 /// … or until the first is so long ago.
 const LONG_ENOUGH: Duration = Duration::from_secs(3);
 /// So many losses before, and so many since, count at most.
@@ -41,6 +46,8 @@ pub(super) struct Rising {
     steady: bool,
     /// Whether there was a loss in this round.
     lost: bool,
+    /// Packets acknowledged since the last loss.
+    apart: f64,
     /// When the first of those before was lost.
     first: Option<Time>,
     /// Until then all are congestion.
@@ -82,6 +89,8 @@ impl Frequency {
 impl Rising {
     /// Packets were acknowledged that met no full queue.
     pub(super) fn on_ack(&mut self, packets: f64) {
+        self.apart += packets;
+        let packets = (self.apart - BURST).min(packets).max(0.0);
         if self.free {
             self.since.packets += packets;
         } else if self.steady {
@@ -103,24 +112,31 @@ impl Rising {
     /// A loss that met no full queue; `free` if such losses have no answer. True if they have
     /// become more frequent since.
     pub(super) fn on_loss(&mut self, free: bool, now: Time) -> bool {
-        if free != self.free {
-            self.free = free;
+        let burst = std::mem::take(&mut self.apart) < BURST;
+        let was_free = std::mem::replace(&mut self.free, free);
+        if was_free && !free {
+            self.forget();
+        } else if !was_free && free {
             self.since = Frequency::default();
-            if !free {
-                self.forget();
-            }
         }
-        if free {
+        if burst {
+            return false;
+        }
+        if was_free && free {
             self.since.count();
             self.calm += 1.0;
             if self.calm > CALM {
                 self.doublings = 0;
             }
-        } else if self.steady {
+            return self.rose();
+        }
+        // The loss that frees belongs to those before: one that began the time since would make
+        // them look more frequent than they are.
+        if self.steady {
             self.first.get_or_insert(now);
             self.before.count();
         }
-        free && self.rose()
+        false
     }
 
     /// A likelihood ratio test of two Poisson rates: `TIMES` against more.
@@ -157,8 +173,15 @@ impl Rising {
     /// frequent, or because too few are known to tell whether they will.
     pub(super) fn answers(&self, now: Time) -> bool {
         let long = |first: Time| now.since(first) >= LONG_ENOUGH;
-        let known = self.before.losses >= ENOUGH || self.first.is_some_and(long);
+        let known = self.before.losses >= ENOUGH || self.few() || self.first.is_some_and(long);
         self.doubts(now) || !(self.free || known)
+    }
+
+    /// A likelihood ratio test of a Poisson rate: `FREQUENT` against less.
+    fn few(&self) -> bool {
+        let (losses, expected) = (self.before.losses, FREQUENT * self.before.packets);
+        let fewer = expected - losses;
+        losses >= FEW && fewer > 0.0 && self.before.likelihood(expected) + fewer > SURE
     }
 
     /// Whether losses are congestion because they had become more frequent.
@@ -171,20 +194,22 @@ impl Rising {
 mod tests {
     use super::*;
 
+    /// A loss after so many packets that count.
+    fn lose(rising: &mut Rising, packets: f64, free: bool) -> bool {
+        rising.on_ack(BURST + packets);
+        rising.on_loss(free, Time::ZERO)
+    }
+
     /// So many losses without an answer, one for each so many packets: the first that tells.
     fn told(rising: &mut Rising, losses: usize, packets: f64) -> Option<usize> {
-        (0..losses).find(|_| {
-            rising.on_ack(packets);
-            rising.on_loss(true, Time::ZERO)
-        })
+        (0..losses).find(|_| lose(rising, packets, true))
     }
 
     fn answered(losses: usize, packets: f64) -> Rising {
         let mut rising = Rising::default();
         rising.on_round_end(false);
         for _ in 0..losses {
-            rising.on_ack(packets);
-            assert!(!rising.on_loss(false, Time::ZERO));
+            assert!(!lose(&mut rising, packets, false));
         }
         rising
     }
@@ -200,9 +225,9 @@ mod tests {
     #[test]
     fn more_frequent_ones_tell_the_sooner_the_more_frequent_they_are() {
         let after = |times: f64| told(&mut answered(250, 100.0), 2000, 100.0 / times);
-        let after = [3.0, 4.0, 8.0, 32.0].map(|times| after(times).unwrap());
+        let after = [2.0, 4.0, 8.0, 32.0].map(|times| after(times).unwrap());
         assert!(after.is_sorted_by(|a, b| a > b), "{after:?}");
-        assert!(after[0] < 100 && after[3] < 4, "{after:?}");
+        assert!(after[0] < 200 && after[3] < 4, "{after:?}");
     }
 
     #[test]
@@ -210,8 +235,45 @@ mod tests {
         let after = |usual: f64, since: f64| told(&mut answered(16, usual), 2000, since);
         assert_eq!(after(20.0, 20.0), None);
         assert_eq!(after(5.0, 14.0), None);
-        assert_eq!(after(5.0, 4.0), after(2.0 / FREQUENT, 4.0));
+        assert_eq!(after(5.0, 4.0), after(TIMES / FREQUENT, 4.0));
         assert!(after(5.0, 4.0).is_some_and(|n| n < 20));
+    }
+
+    /// It says nothing about how frequent losses are since.
+    #[test]
+    fn the_loss_that_frees_counts_before() {
+        let mut rising = answered(20, 100.0);
+        assert!(!lose(&mut rising, 100.0, true));
+        assert_eq!((rising.before.losses, rising.since.losses), (21.0, 0.0));
+        assert!(!lose(&mut rising, 10.0, true));
+        assert_eq!((rising.before.losses, rising.since.losses), (21.0, 1.0));
+    }
+
+    #[test]
+    fn losses_with_an_answer_again_are_counted_anew() {
+        let mut rising = answered(20, 100.0);
+        assert_eq!(told(&mut rising, 5, 100.0), None);
+        assert!(!lose(&mut rising, 1.0, false));
+        assert_eq!(rising.before.losses, 0.0);
+        assert!(rising.answers(Time::ZERO));
+        rising.on_round_end(false);
+        for _ in 0..20 {
+            lose(&mut rising, 100.0, false);
+        }
+        assert_eq!(told(&mut rising, 1, 100.0), None);
+        assert_eq!((rising.before.losses, rising.since.losses), (21.0, 0.0));
+    }
+
+    #[test]
+    fn losses_in_bursts_count_once() {
+        let mut rising = answered(20, 100.0);
+        for _ in 0..500 {
+            rising.on_ack(100.0);
+            for packets in [0.0, 1.9, 0.0] {
+                rising.on_ack(packets);
+                assert!(!rising.on_loss(true, Time::ZERO));
+            }
+        }
     }
 
     #[test]
@@ -221,10 +283,9 @@ mod tests {
         rising.doubt(Time::ZERO);
         rising.on_round_end(false);
         for _ in 0..100 {
-            rising.on_ack(10.0);
-            rising.on_loss(false, Time::ZERO);
+            lose(&mut rising, 20.0, false);
         }
-        assert_eq!(told(&mut rising, 100, 10.0), None);
+        assert_eq!(told(&mut rising, 100, 20.0), None);
     }
 
     /// Those that slow start brings, or growth without answers, are more frequent than usual.
@@ -233,8 +294,7 @@ mod tests {
         let known = |rising: &Rising| rising.before.losses;
         let lose = |rising: &mut Rising| {
             rising.on_any_loss();
-            rising.on_ack(1.0);
-            rising.on_loss(false, Time::ZERO);
+            lose(rising, 1.0, false);
         };
         let mut rising = Rising::default();
         rising.on_round_end(true);
@@ -260,8 +320,11 @@ mod tests {
     #[test]
     fn losses_have_an_answer_until_enough_are_known_or_for_long_enough() {
         let now = Time::ZERO;
-        assert!(answered(15, 100.0).answers(now));
-        assert!(!answered(16, 100.0).answers(now));
+        assert!(answered(9, 20.0).answers(now));
+        assert!(!answered(10, 20.0).answers(now));
+        assert!(answered(4, 40.0).answers(now));
+        assert!(!answered(4, 50.0).answers(now));
+        assert!(answered(3, 1e6).answers(now));
         let one = answered(1, 100.0);
         assert!(one.answers(now + LONG_ENOUGH - Duration::from_millis(1)));
         assert!(!one.answers(now + LONG_ENOUGH));
@@ -284,9 +347,8 @@ mod tests {
         let seconds: Vec<u64> = (0..7).map(|_| lasts(&mut rising)).collect();
         assert_eq!(seconds, [4, 8, 16, 32, 64, 64, 64]);
         rising.on_round_end(false);
-        rising.on_ack(100.0);
-        rising.on_loss(false, Time::ZERO);
-        assert_eq!(told(&mut rising, 1001, 100.0), None);
+        lose(&mut rising, 100.0, false);
+        assert_eq!(told(&mut rising, 1002, 100.0), None);
         assert_eq!(lasts(&mut rising), 4);
     }
 }

@@ -138,10 +138,13 @@ fn shallow(bench: &mut Bench, rounds: usize) -> Vec<f64> {
     let mut due = 0.0;
     let one = |_| {
         let window = bench.windows()[0];
-        bench.rounds(1, |_, _| 0.0);
+        bench.now += RTT;
         due += window / 1000.0 + (window - 150.0).max(0.0) / 20.0;
-        for n in 0..due as usize {
+        let losses = due as usize;
+        for n in 0..=losses {
+            bench.ack(0, window / (losses + 1) as f64, Duration::ZERO);
             match n {
+                n if n == losses => bench.end_round(0),
                 0 => bench.lose(0, Duration::ZERO),
                 _ => bench.auto.on_further_loss(&Loss {
                     slot: bench.slots[0],
@@ -237,9 +240,12 @@ fn doubts_losses_that_meet(queue: f64) -> bool {
     bench.rounds(100, |_, _| 20.0);
     (0..10).any(|_| {
         bench.rounds(1, |_, _| 0.0);
-        bench.rounds(1, |_, _| queue);
-        let one_in_fifty = bench.windows()[0] as usize / 50;
-        (0..one_in_fifty).for_each(|_| bench.lose(0, Duration::ZERO));
+        bench.now += RTT;
+        for _ in 0..bench.windows()[0] as usize / 50 {
+            bench.ack(0, 50.0, Duration::from_secs_f64(queue / 1e3));
+            bench.lose(0, Duration::ZERO);
+        }
+        bench.end_round(0);
         let now = bench.now;
         path(&mut bench, 0).rising.doubts(now)
     })
