@@ -13,8 +13,8 @@ const TIMES: f64 = 1.5;
 const FREQUENT: f64 = 0.075;
 /// … by this logarithm of a likelihood ratio.
 const SURE: f64 = 4.0;
-/// Of losses with fewer acknowledged packets between them, the first counts: random ones come in
-/// bursts, too. So many packets after each count no more than they do.
+/// Random losses come in bursts, too. So for so many acknowledged packets after each loss, neither
+/// these packets nor further losses count.
 const BURST: f64 = 2.0;
 /// Losses have an answer until so many are known, …
 const ENOUGH: f64 = 10.0;
@@ -46,7 +46,7 @@ pub(super) struct Rising {
     steady: bool,
     /// Whether there was a loss in this round.
     lost: bool,
-    /// Packets acknowledged since the last loss.
+    /// Packets acknowledged since the last loss; neither met a full queue.
     apart: f64,
     /// When the first of those before was lost.
     first: Option<Time>,
