@@ -129,6 +129,37 @@ fn send(core: &mut Core, index: usize) -> StreamId {
     stream
 }
 
+/// Sends packets of 1200 bytes on a path, of which the peer acknowledges the last `arrived` at
+/// `now`.
+pub(crate) fn exchange(now: Time, paths: &mut PathSet, index: usize, packets: u64, arrived: u64) {
+    for _ in 0..packets {
+        let packet = Packet {
+            ack_eliciting: true,
+            ..Packet::default()
+        };
+        paths[index].on_sent(T0, 1200, false, packet);
+    }
+    let next = paths[index].sender().next_packet_number();
+    let info = AckInfo {
+        path: paths[index].id(),
+        delay_us: 0,
+        receive_time_us: 0,
+        ecn: None,
+    };
+    let mut frame = Vec::new();
+    encode_ack(
+        &mut frame,
+        &info,
+        [next - arrived..=next - 1].into_iter(),
+        1200,
+    );
+    let Some(Ok(Frame::Ack(ack))) = Frames::new(&frame).next() else {
+        panic!("no ACK");
+    };
+    paths.on_ack(now, index, (&ack, false)).expect("true");
+    paths.settle(now, index, |_| {});
+}
+
 #[test]
 fn what_a_closed_path_carried_goes_out_again() {
     let mut core = core(true);

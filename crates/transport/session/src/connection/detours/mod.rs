@@ -44,6 +44,8 @@ pub(super) struct Detours {
     next: Time,
     /// The newest path through a relay.
     newest: Option<PathId>,
+    /// Bytes that have arrived through relays by paths that are closed.
+    closed: u64,
     /// What of the direct paths' windows was on the way, and in no queue, before the relays came
     /// into use last, in packets.
     windows: Vec<(PathId, f64)>,
@@ -60,6 +62,7 @@ impl Detours {
             worth: (config.detours && !measured && !chosen).then(|| Worth::new(now)),
             next: now,
             newest: None,
+            closed: 0,
             windows: Vec::new(),
             put_aside: Vec::new(),
         }
@@ -68,6 +71,13 @@ impl Detours {
     /// A path works, or doesn't any more.
     pub(super) fn wake(&mut self, now: Time) {
         self.next = now;
+    }
+
+    /// A path comes to its end: what it carried is kept.
+    pub(super) fn on_closing(&mut self, path: &Path) {
+        if is_relayed(path) {
+            self.closed += path.sender().stats().bytes_acked;
+        }
     }
 
     /// Looks at the paths if it is time: what becomes of them.
@@ -82,7 +92,7 @@ impl Detours {
             self.newest = newest;
             worth.on_new_relay(now);
         }
-        let windows = worth.look(&seen(now, view));
+        let windows = worth.look(&seen(now, view, self.closed));
         let standby = !worth.uses_relays();
         let differ = relays().filter(|(_, path)| path.is_on_standby() != standby);
         let differ: Vec<(usize, PathId)> = differ.map(|(index, path)| (index, path.id())).collect();
@@ -146,28 +156,29 @@ fn is_relayed(path: &Path) -> bool {
     path.transport() == PathTransport::Coupled && path.relay().is_some()
 }
 
-fn seen(now: Time, view: &View<'_>) -> Seen {
+fn seen(now: Time, view: &View<'_>, closed: u64) -> Seen {
     let mut seen = Seen {
         now,
         unsatisfied: view.unsatisfied,
         delivered: view.acked,
-        relayed: 0,
+        relayed: closed,
         direct: None,
         relays: None,
         direct_rtt: Duration::ZERO,
         rtt: Duration::ZERO,
     };
     for (index, path) in view.paths.iter() {
+        let relayed = is_relayed(path);
+        if relayed {
+            seen.relayed += path.sender().stats().bytes_acked;
+        }
         if path.state() != PathState::Active {
             continue;
         }
         let settled = !view.paths.in_slow_start(index);
         let rtt = path.sender().rtt().smoothed();
-        let kind = match is_relayed(path) {
-            true => {
-                seen.relayed += path.sender().stats().bytes_acked;
-                &mut seen.relays
-            }
+        let kind = match relayed {
+            true => &mut seen.relays,
             false => {
                 seen.direct_rtt = seen.direct_rtt.max(rtt);
                 &mut seen.direct

@@ -1,3 +1,7 @@
+use manyway_wire::relay::{ForwardHeader, Grant, RelayType};
+
+use super::super::core::tests::{exchange, new_path, paths};
+use super::super::paths::{NewPath, RelayHeader};
 use super::*;
 
 const STEP: Duration = Duration::from_millis(20);
@@ -225,4 +229,44 @@ fn windows_are_noted_before_a_trial_and_restored_after_it() {
             Windows::Restore(1),
         ]
     );
+}
+
+#[test]
+fn what_came_through_relays_is_kept_when_their_paths_fall_silent_or_are_closed() {
+    let mut paths = paths(true);
+    let mut detours = Detours::new(Time::ZERO, &Config::default());
+    let mut open = |id, relay| {
+        let new = NewPath {
+            relay,
+            ..new_path(id)
+        };
+        let index = paths.add(Time::ZERO, new, None);
+        paths.on_validated(index, Some(RTT));
+        exchange(Time::ZERO + RTT, &mut paths, index, 1, 1);
+        index
+    };
+    let grant = || {
+        let mut bytes = [0; ForwardHeader::LEN_V4];
+        bytes[0] = RelayType::Forward4 as u8;
+        Grant::decode(&bytes).expect("a grant")
+    };
+    let header = || Some(RelayHeader::back(grant(), 1));
+    let [direct, first, second] =
+        [(1, None), (2, header()), (3, header())].map(|(id, relay)| open(id, relay));
+    let relayed = |paths: &PathSet, detours: &Detours| {
+        let view = View {
+            paths,
+            unsatisfied: true,
+            acked: 3000,
+        };
+        seen(Time::ZERO, &view, detours.closed).relayed
+    };
+    assert_eq!(relayed(&paths, &detours), 2400);
+    paths.stall(Time::ZERO, first);
+    assert_eq!(relayed(&paths, &detours), 2400);
+    for index in [second, direct] {
+        detours.on_closing(&paths[index]);
+        paths.close(Time::ZERO, index);
+        assert_eq!(relayed(&paths, &detours), 2400);
+    }
 }

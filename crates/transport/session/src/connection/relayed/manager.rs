@@ -204,10 +204,7 @@ fn direct_rtt(paths: &PathSet) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use manyway_wire::{AckInfo, Frame, Frames, encode_ack};
-
-    use super::super::super::core::tests::{new_path, paths};
-    use super::super::super::packet::Packet;
+    use super::super::super::core::tests::{exchange, new_path, paths};
     use super::super::fixtures::{T0, begin, granted, local, relay};
     use super::*;
 
@@ -230,36 +227,6 @@ mod tests {
             paths.refresh(T0, index);
         }
         (paths, [direct, via], all[0])
-    }
-
-    /// Sends packets on a path, of which the peer acknowledges the last `arrived`.
-    fn exchange(paths: &mut PathSet, index: usize, packets: u64, arrived: u64) {
-        for _ in 0..packets {
-            let packet = Packet {
-                ack_eliciting: true,
-                ..Packet::default()
-            };
-            paths[index].on_sent(T0, 1200, false, packet);
-        }
-        let next = paths[index].sender().next_packet_number();
-        let info = AckInfo {
-            path: paths[index].id(),
-            delay_us: 0,
-            receive_time_us: 0,
-            ecn: None,
-        };
-        let mut frame = Vec::new();
-        encode_ack(
-            &mut frame,
-            &info,
-            [next - arrived..=next - 1].into_iter(),
-            1200,
-        );
-        let Some(Ok(Frame::Ack(ack))) = Frames::new(&frame).next() else {
-            panic!("no ACK");
-        };
-        paths.on_ack(T0 + RTT, index, (&ack, false)).expect("true");
-        paths.settle(T0 + RTT, index, |_| {});
     }
 
     #[test]
@@ -328,7 +295,7 @@ mod tests {
             (direct, PathKey::Direct, None),
             (via, PathKey::Via(RelayKey(route.0)), Some(via)),
         ] {
-            exchange(&mut paths, index, 10, 4);
+            exchange(T0 + RTT, &mut paths, index, 10, 4);
             let event = Event::Loss { path, window: 9.0 };
             let told = manager.observe(&paths, index, 9.0, true);
             assert_eq!(told, Some((about, Some(event))));
@@ -343,7 +310,7 @@ mod tests {
     fn what_a_path_delivers_counts_once_and_closed_paths_are_forgotten() {
         let (mut paths, [_, via], _) = two();
         let mut manager = manager();
-        exchange(&mut paths, via, 4, 4);
+        exchange(T0 + RTT, &mut paths, via, 4, 4);
         manager.report(T0, (&paths, true), None, None);
         let reported = |manager: &Manager| manager.reported.get(&PathId(1)).map(|r| r.bytes);
         assert_eq!(reported(&manager), Some(4800));

@@ -33,8 +33,9 @@ impl Traffic {
         reason: PathDownReason,
         tell: bool,
     ) {
-        self.relayed
-            .on_closing(now, &self.core.paths()[index], reason);
+        let path = &self.core.paths()[index];
+        self.relayed.on_closing(now, path, reason);
+        self.detours.on_closing(path);
         let (id, route) = self.core.close_path(now, index, reason, tell);
         self.consents.take_early_grant(id);
         if let Some(route) = route {
