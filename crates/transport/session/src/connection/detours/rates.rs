@@ -1,5 +1,6 @@
 //! What paths deliver over a span, and how sure that is.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use manyway_units::Time;
@@ -21,8 +22,10 @@ const ALIKE: f64 = 1.5;
 
 /// So many parts say something already.
 const ENOUGH: usize = 3;
-/// How a rate wanders is known by about so many measurements.
-const KEPT: f64 = 8.0;
+/// How a rate wanders is known by the last so many measurements.
+const KEPT: usize = 8;
+/// Standard deviations of a normal distribution in its median absolute deviation.
+const NORMAL: f64 = 1.4826;
 
 /// What there is to see at a time.
 #[derive(Copy, Clone, Debug)]
@@ -140,33 +143,39 @@ fn mean(parts: &[f64]) -> f64 {
     parts.iter().sum::<f64>() / parts.len().max(1) as f64
 }
 
+fn median(mut of: Vec<f64>) -> f64 {
+    of.sort_by(f64::total_cmp);
+    let count = of.len();
+    mean(&of[count.saturating_sub(1) / 2..(count / 2 + 1).min(count)])
+}
+
 /// How a rate wanders from one measurement to the next.
-#[derive(Copy, Clone, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Wander {
-    /// Measurements, at most [`KEPT`].
-    count: f64,
-    /// Their mean, bytes/s, and the mean square of their deviations from it, as parts of it.
-    mean: f64,
-    square: f64,
+    /// The last [`KEPT`] measurements, bytes/s.
+    rates: VecDeque<f64>,
 }
 
 impl Wander {
     pub(super) fn add(&mut self, rate: f64) {
-        if self.count > 0.0 {
-            let off = (rate - self.mean) / self.mean.max(1.0);
-            self.square += (off * off - self.square) / self.count;
+        if self.rates.len() == KEPT {
+            self.rates.pop_front();
         }
-        self.count = (self.count + 1.0).min(KEPT);
-        self.mean += (rate - self.mean) / self.count;
+        self.rates.push_back(rate);
     }
 
     /// The mean rate in bytes/s, if there is one.
     pub(super) fn mean(&self) -> Option<f64> {
-        (self.count > 0.0).then_some(self.mean)
+        let count = self.rates.len() as f64;
+        (count > 0.0).then(|| self.rates.iter().sum::<f64>() / count)
     }
 
-    /// How far a measurement is from the mean, as a part of it.
+    /// How far a measurement is from the others, as a part of them: the standard deviation of a
+    /// normal distribution with their median absolute deviation. What happens once isn't counted,
+    /// as paths that haven't settled yet.
     pub(super) fn deviation(&self) -> f64 {
-        self.square.sqrt()
+        let middle = median(self.rates.iter().copied().collect());
+        let off = self.rates.iter().map(|rate| (rate - middle).abs());
+        NORMAL * median(off.collect()) / middle.max(1.0)
     }
 }

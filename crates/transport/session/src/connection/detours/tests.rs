@@ -2,6 +2,7 @@ use manyway_wire::relay::{ForwardHeader, Grant, RelayType};
 
 use super::super::core::tests::{exchange, new_path, paths};
 use super::super::paths::{NewPath, RelayHeader};
+use super::rates::Wander;
 use super::*;
 
 const STEP: Duration = Duration::from_millis(20);
@@ -199,6 +200,67 @@ fn nothing_is_learned_while_there_is_nothing_to_send() {
     transfer.seen.unsatisfied = false;
     transfer.run(seconds(60), SHARED);
     assert!(transfer.windows.is_empty() && !transfer.worth.uses_relays());
+}
+
+/// As a lossy relay, which carries next to nothing while its window is small.
+const FEW: Carries = Carries {
+    direct: 10_000,
+    all: 10_700,
+    relays: 800,
+};
+
+impl Transfer {
+    /// Just after so many trials in which relays carried so much, and were found to add something.
+    fn after_trials(trials: u32, carries: Carries) -> Self {
+        let mut transfer = Self::new();
+        for _ in 0..trials {
+            for used in [true, false] {
+                while transfer.worth.uses_relays() == used {
+                    transfer.run(STEP, carries);
+                }
+            }
+            transfer.run(seconds(1), carries);
+            assert!(transfer.worth.uses_relays());
+        }
+        transfer
+    }
+}
+
+/// That the direct paths vary by more than relays had added when they carried next to nothing
+/// doesn't say that they add nothing when they carry more.
+#[test]
+fn relays_that_have_grown_since_they_were_judged_are_judged_anew() {
+    let mut transfer = Transfer::after_trials(2, FEW);
+    let shares = (0..15).flat_map(|_| {
+        [9_000, 11_000].map(|direct| {
+            let carries = Carries {
+                direct,
+                all: direct + 10_000,
+                relays: 10_000,
+            };
+            transfer.run(seconds(1), carries)
+        })
+    });
+    let share = shares.sum::<f64>() / 30.0;
+    assert!(share > 0.4, "{share}");
+}
+
+/// Paths that haven't settled yet have a rate of their own, once.
+#[test]
+fn what_happens_once_isnt_how_much_a_rate_varies() {
+    let deviation = |rates: &[f64]| {
+        let mut wander = Wander::default();
+        rates.iter().for_each(|rate| wander.add(*rate));
+        wander.deviation()
+    };
+    assert_eq!(deviation(&[]), 0.0);
+    assert_eq!(deviation(&[100.0]), 0.0);
+    assert_eq!(deviation(&[50.0, 100.0, 100.0]), 0.0);
+    assert!((deviation(&[90.0, 110.0]) - 0.148).abs() < 0.001);
+    assert!((deviation(&[90.0, 110.0].repeat(20)) - 0.148).abs() < 0.001);
+    assert!((deviation(&[80.0, 90.0, 100.0, 110.0, 120.0]) - 0.148).abs() < 0.001);
+    // It says nothing about what was long ago.
+    assert_eq!(deviation(&[[50.0; 9], [100.0; 9]].concat()), 0.0);
 }
 
 /// Relays of a law that gives them a share slowly aren't judged before they have one.

@@ -27,6 +27,9 @@ const MEMORY: f64 = 0.7;
 /// If one is so many standard errors away from what is known, the network is another one: what is
 /// known is forgotten.
 const SURPRISE: f64 = 4.0;
+/// Relays that carry a part of all that is so many times as large as when they were last judged are
+/// judged anew.
+const OUTGROWN: f64 = 1.5;
 /// Paths settle for so many round trips at least once others come or go, …
 const SETTLE_ROUNDS: u32 = 6;
 /// … and until slow start is over, but not for more than so many, …
@@ -319,9 +322,13 @@ impl Worth {
         };
         if let Some(rates) = measure.take(seen) {
             self.measure = None;
+            let judged = seen.now >= self.since + CONFIRM && self.gain.weight > 0.0;
+            let outgrown = |all: Rates| rates.relayed > OUTGROWN * all.relayed;
+            if judged && self.all.is_some_and(outgrown) {
+                return self.enter(Phase::Alone, seen);
+            }
             self.wander[1].add(rates.rate);
             // How much rates vary is known better now than after the trial.
-            let judged = seen.now >= self.since + CONFIRM && self.gain.weight > 0.0;
             if judged && !self.is_material(UNSURE) {
                 self.last = seen.relayed.saturating_sub(self.relayed);
                 self.spent += self.last;
