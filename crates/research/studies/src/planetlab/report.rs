@@ -7,6 +7,7 @@ use super::assumptions::Assumptions;
 use super::experiments::{Listed, Pair, Size, Together};
 use super::hours::{self, Hours};
 use super::statistics::Sample;
+use crate::claims::number;
 use crate::gate::{Gate, gate};
 use crate::headline::Headline;
 use crate::ours::Ours;
@@ -455,7 +456,14 @@ fn of_all_pairs(pairs: &[Pair]) -> Vec<Gate> {
     };
     let (core, access) = (of(true), of(false));
     let (gain, median) = (core.above(GAIN), access.quantile(0.5));
+    let ratios = Sample::new(pairs.iter().map(Pair::ratio));
+    let all = [("pairs that gain", GAIN), ("pairs that double", 2.0)].map(|(name, least)| {
+        let found = 100.0 * ratios.above(least);
+        (name, found - number("mpath/figure-18", name))
+    });
+    let found = all.map(|(name, off)| format!("{name}: {off:+.0}"));
     vec![
+        gate("mpath/figure-18-all").cases(all, found.join(", ")),
         gate("mpath/figure-18-core").value(gain, percent(gain)),
         gate("mpath/figure-18-access").value(median, format!("{median:.2}")),
     ]
