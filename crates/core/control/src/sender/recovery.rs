@@ -479,13 +479,13 @@ impl<P> Sender<P> {
     }
 
     /// Notes which packets that had been declared lost have arrived after all, and undoes the loss
-    /// event if it was none.
+    /// event if it was none. Returns how many.
     pub(super) fn detect_spurious<C: Controller + ?Sized>(
         &mut self,
         now: Time,
         ack: &AckInfo<'_>,
         controller: &mut C,
-    ) {
+    ) -> u64 {
         let count = self.recovery.spurious(now, ack, &self.rtt);
         self.stats.spurious_losses += count;
         if count > 0 && self.recovery.undo() {
@@ -495,6 +495,7 @@ impl<P> Sender<P> {
             controller.on_spurious_loss(self.slot, now);
             self.update_pacer(controller);
         }
+        count
     }
 
     /// The peer has counted new congestion marks: a window cut, if none covers these packets yet.

@@ -214,6 +214,8 @@ pub struct Outcome<P> {
     pub acked: Vec<(u64, P)>,
     /// Lost.
     pub lost: Vec<(u64, P)>,
+    /// How many packets had been declared lost and have arrived after all.
+    pub late: u64,
 }
 
 impl<P> Default for Outcome<P> {
@@ -221,15 +223,17 @@ impl<P> Default for Outcome<P> {
         Outcome {
             acked: Vec::new(),
             lost: Vec::new(),
+            late: 0,
         }
     }
 }
 
 impl<P> Outcome<P> {
-    /// Empties both lists and keeps their memory.
+    /// Empties it and keeps the lists' memory.
     pub fn clear(&mut self) {
         self.acked.clear();
         self.lost.clear();
+        self.late = 0;
     }
 }
 

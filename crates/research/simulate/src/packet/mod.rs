@@ -334,7 +334,8 @@ impl Simulation<'_> {
     fn settle(&mut self, index: u32) -> bool {
         let subflow = &mut self.subflows[index as usize];
         let source = &self.sources[subflow.source as usize];
-        if source.plain && self.outcome.lost.is_empty() && source.state == FlowState::Active {
+        let known = self.outcome.lost.is_empty() && self.outcome.late == 0;
+        if source.plain && known && source.state == FlowState::Active {
             let data = self.outcome.acked.iter().filter(|(_, data)| *data);
             subflow.meter.delivered(data.count() as u64);
             return false;
@@ -365,6 +366,10 @@ impl Simulation<'_> {
             let stale = subflow.stale;
             let late = late.filter(|(number, data)| *data && (stale..abandoned).contains(number));
             delivered += source.on_acked_late(self.now, late.count() as u64);
+        }
+        if source.unresponsive {
+            // Nothing of it is sent again: what was overtaken brings data, too.
+            delivered += source.on_acked(self.now, self.outcome.late);
         }
         subflow.meter.delivered(delivered);
         if lost > 0 {

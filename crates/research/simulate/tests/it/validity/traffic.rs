@@ -47,6 +47,24 @@ fn an_overload_loses_its_surplus() {
     assert!((39.0..40.0).contains(&link.queue_mean_packets), "{link:?}");
 }
 
+/// What jitter brings late has arrived, with an acknowledgement for each packet and for several.
+#[test]
+fn a_load_has_its_rate_though_packets_overtake_each_other() {
+    for every in [1, 2, 10] {
+        let link = LinkConfig {
+            jitter: seconds(0.1),
+            overtaking: true,
+            ..link()
+        };
+        let topology = one_link(link, &[seconds(0.02)]);
+        let mut flow = constant(500.0);
+        flow.ack.every = every;
+        let result = run(&experiment(topology, vec![flow], (10.0, 110.0)), 1);
+        let rate = result.flows[0].goodput_bps / PACKET_BITS;
+        assert_near("goodput", rate, 500.0, 1e-3);
+    }
+}
+
 /// Reno takes what a constant load leaves.
 #[test]
 fn reno_takes_the_rest() {
