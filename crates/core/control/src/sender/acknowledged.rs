@@ -27,7 +27,7 @@ impl<P> Sender<P> {
             return Ok(());
         }
         self.measure_spare(now, self.flight.bytes(), controller);
-        outcome.late += self.detect_spurious(now, &ack, controller);
+        outcome.spurious += self.detect_spurious(now, &ack, controller);
         // What came before is settled. (But adaptive detection forgets at longer acknowledgements.)
         let settled = ack.is_short() || !self.recovery.learns();
         if settled

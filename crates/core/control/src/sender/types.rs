@@ -215,7 +215,7 @@ pub struct Outcome<P> {
     /// Lost.
     pub lost: Vec<(u64, P)>,
     /// How many packets had been declared lost and have arrived after all.
-    pub late: u64,
+    pub spurious: u64,
 }
 
 impl<P> Default for Outcome<P> {
@@ -223,7 +223,7 @@ impl<P> Default for Outcome<P> {
         Outcome {
             acked: Vec::new(),
             lost: Vec::new(),
-            late: 0,
+            spurious: 0,
         }
     }
 }
@@ -233,7 +233,7 @@ impl<P> Outcome<P> {
     pub fn clear(&mut self) {
         self.acked.clear();
         self.lost.clear();
-        self.late = 0;
+        self.spurious = 0;
     }
 }
 

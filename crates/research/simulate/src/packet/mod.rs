@@ -334,7 +334,7 @@ impl Simulation<'_> {
     fn settle(&mut self, index: u32) -> bool {
         let subflow = &mut self.subflows[index as usize];
         let source = &self.sources[subflow.source as usize];
-        let known = self.outcome.lost.is_empty() && self.outcome.late == 0;
+        let known = self.outcome.lost.is_empty() && self.outcome.spurious == 0;
         if source.plain && known && source.state == FlowState::Active {
             let data = self.outcome.acked.iter().filter(|(_, data)| *data);
             subflow.meter.delivered(data.count() as u64);
@@ -369,7 +369,7 @@ impl Simulation<'_> {
         }
         if source.unresponsive {
             // Nothing of it is sent again: what was overtaken brings data, too.
-            delivered += source.on_acked(self.now, self.outcome.late);
+            delivered += source.on_acked(self.now, self.outcome.spurious);
         }
         subflow.meter.delivered(delivered);
         if lost > 0 {

@@ -456,11 +456,7 @@ fn of_all_pairs(pairs: &[Pair]) -> Vec<Gate> {
     };
     let (core, access) = (of(true), of(false));
     let (gain, median) = (core.above(GAIN), access.quantile(0.5));
-    let ratios = Sample::new(pairs.iter().map(Pair::ratio));
-    let all = [("pairs that gain", GAIN), ("pairs that double", 2.0)].map(|(name, least)| {
-        let found = 100.0 * ratios.above(least);
-        (name, found - number("mpath/figure-18", name))
-    });
+    let all = gaining(pairs).map(|(name, part)| (name, part - number("mpath/figure-18", name)));
     let found = all.map(|(name, off)| format!("{name}: {off:+.0}"));
     vec![
         gate("mpath/figure-18-all").cases(all, found.join(", ")),
@@ -538,13 +534,19 @@ fn settled(pairs: &[Pair], gaining: bool, within: f64) -> f64 {
     Sample::new(of.map(|pair| pair.mpath.settled_s)).within(within)
 }
 
+/// Pairs that gain and that double, in per cent of all.
+fn gaining(pairs: &[Pair]) -> [(&'static str, f64); 2] {
+    let ratios = Sample::new(pairs.iter().map(Pair::ratio));
+    [("pairs that gain", GAIN), ("pairs that double", 2.0)]
+        .map(|(name, least)| (name, 100.0 * ratios.above(least)))
+}
+
 /// What stands beside the paper's numbers.
 pub(crate) fn ours(pairs: &[Pair]) -> Vec<Ours> {
-    let ratios = Sample::new(pairs.iter().map(Pair::ratio));
-    let (gain, double) = (100.0 * ratios.above(GAIN), 100.0 * ratios.above(2.0));
+    let [gain, double] = gaining(pairs).map(|(name, part)| ("mpath/figure-18", name, part));
     [
-        ("mpath/figure-18", "pairs that gain", gain),
-        ("mpath/figure-18", "pairs that double", double),
+        gain,
+        double,
         (
             "mpath/figure-20",
             "settled in 5 min, pairs that gain",

@@ -1,6 +1,7 @@
 //! Paths and data without a peer, and what becomes of packets whose path fails.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use manyway_control::LawSpec;
@@ -92,6 +93,13 @@ pub(crate) fn new_path(id: u32) -> NewPath {
     }
 }
 
+/// A relay's grant of this kind, which says nothing else.
+pub(crate) fn grant(kind: RelayType) -> Grant {
+    let mut bytes = [0; ForwardHeader::LEN_V4];
+    bytes[0] = kind as u8;
+    Grant::decode(&bytes).expect("a grant")
+}
+
 pub(crate) fn open(core: &mut Core, id: u32) -> usize {
     core.open_path(T0, new_path(id))
 }
@@ -129,6 +137,21 @@ fn send(core: &mut Core, index: usize) -> StreamId {
     stream
 }
 
+/// An ACK of these packets of a path, written to `buf`.
+fn ack_of(buf: &mut Vec<u8>, path: PathId, packets: RangeInclusive<u64>) -> AckFrame<'_> {
+    let info = AckInfo {
+        path,
+        delay_us: 0,
+        receive_time_us: 0,
+        ecn: None,
+    };
+    encode_ack(buf, &info, [packets].into_iter(), 100);
+    let Some(Ok(Frame::Ack(ack))) = Frames::new(buf).next() else {
+        panic!("no ACK");
+    };
+    ack
+}
+
 /// Sends packets of 1200 bytes on a path, of which the peer acknowledges the last `arrived` at
 /// `now`.
 pub(crate) fn exchange(now: Time, paths: &mut PathSet, index: usize, packets: u64, arrived: u64) {
@@ -140,22 +163,9 @@ pub(crate) fn exchange(now: Time, paths: &mut PathSet, index: usize, packets: u6
         paths[index].on_sent(T0, 1200, false, packet);
     }
     let next = paths[index].sender().next_packet_number();
-    let info = AckInfo {
-        path: paths[index].id(),
-        delay_us: 0,
-        receive_time_us: 0,
-        ecn: None,
-    };
-    let mut frame = Vec::new();
-    encode_ack(
-        &mut frame,
-        &info,
-        [next - arrived..=next - 1].into_iter(),
-        1200,
-    );
-    let Some(Ok(Frame::Ack(ack))) = Frames::new(&frame).next() else {
-        panic!("no ACK");
-    };
+    let mut buf = Vec::new();
+    let id = paths[index].id();
+    let ack = ack_of(&mut buf, id, next - arrived..=next - 1);
     paths.on_ack(now, index, (&ack, false)).expect("true");
     paths.settle(now, index, |_| {});
 }
@@ -244,17 +254,8 @@ fn a_control_frame_is_kept_and_charged_once_however_often_it_leaves() {
     send(&mut core, first);
     core.paths.refresh(T0, first);
     assert_eq!(charged(&core), 2 * PACKET_MEMORY);
-    let info = AckInfo {
-        path: PathId(1),
-        delay_us: 0,
-        receive_time_us: 0,
-        ecn: None,
-    };
     let mut buf = Vec::new();
-    encode_ack(&mut buf, &info, [number..=number].into_iter(), 100);
-    let Some(Ok(Frame::Ack(ack))) = Frames::new(&buf).next() else {
-        panic!("an ACK");
-    };
+    let ack = ack_of(&mut buf, PathId(1), number..=number);
     core.on_ack(T0, first, (&ack, false)).expect("it was sent");
     core.settle(T0, first, |_| {});
     core.paths.refresh(T0, first);
@@ -289,11 +290,6 @@ fn a_path_needs_the_peers_id_and_room() {
 /// grants that it gets are for that socket's address.
 #[test]
 fn a_listeners_path_follows_its_relay_to_another_socket() {
-    let grant = |kind: RelayType| {
-        let mut bytes = [0; ForwardHeader::LEN_V4];
-        bytes[0] = kind as u8;
-        Grant::decode(&bytes).expect("a grant")
-    };
     let other = Local {
         id: LocalId(2),
         ..new_path(1).local

@@ -1,6 +1,6 @@
-use manyway_wire::relay::{ForwardHeader, Grant, RelayType};
+use manyway_wire::relay::RelayType;
 
-use super::super::core::tests::{exchange, new_path, paths};
+use super::super::core::tests::{exchange, grant, new_path, paths};
 use super::super::paths::{NewPath, RelayHeader};
 use super::rates::Wander;
 use super::*;
@@ -307,19 +307,14 @@ fn what_came_through_relays_is_kept_when_their_paths_fall_silent_or_are_closed()
         exchange(Time::ZERO + RTT, &mut paths, index, 1, 1);
         index
     };
-    let grant = || {
-        let mut bytes = [0; ForwardHeader::LEN_V4];
-        bytes[0] = RelayType::Forward4 as u8;
-        Grant::decode(&bytes).expect("a grant")
-    };
-    let header = || Some(RelayHeader::back(grant(), 1));
+    let header = || Some(RelayHeader::back(grant(RelayType::Forward4), 1));
     let [direct, first, second] =
         [(1, None), (2, header()), (3, header())].map(|(id, relay)| open(id, relay));
     let relayed = |paths: &PathSet, detours: &Detours| {
         let view = View {
             paths,
             unsatisfied: true,
-            acked: 3000,
+            acked: 3600,
         };
         seen(Time::ZERO, &view, detours.closed).relayed
     };
