@@ -4,9 +4,9 @@
 //! may be [`BASIS_WINDOW`] groups ahead of what the sender has answered: the queue between it and
 //! the thread that takes the answers has room for so many.
 
-use super::disk::{Left, reopen};
 use super::outgoing::Outgoing;
 use super::part::Part;
+use super::part::{Left, reopen};
 use super::temporary::left_name;
 use super::transfers::Transfer;
 use super::tree::{Dir, Level, Tree};
@@ -191,7 +191,7 @@ impl Basis<'_> {
         let begun = Instant::now();
         let mut last = None;
         while !self.over.load(Relaxed) && !self.out.is_closed() {
-            let file = match reopen(dir.as_fd(), &name).ok()? {
+            let file = match reopen(dir, &name).ok()? {
                 Left::File(file) => return Some(file),
                 Left::Nothing => return None,
                 Left::Busy(file) => file,

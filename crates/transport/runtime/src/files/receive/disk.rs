@@ -3,6 +3,7 @@
 //! The rest of the receiver decides what happens in which order. So the tests can put a disk in
 //! place that records the operations, fails one, or stops for ever after one, as a crash would.
 
+use super::temporary::random_name;
 use manyway_os::file::{attributes, hole, rename_new};
 use manyway_transfer::{Entry, Existing, GROUP, Timestamp, ZEROS};
 use nix::errno::Errno;
@@ -17,6 +18,7 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
 
 /// The mode of incomplete files.
 pub(super) const OWNERS: nix::sys::stat::mode_t = 0o600;
@@ -227,7 +229,7 @@ impl Found {
         }
     }
 
-    fn of(stat: FileStat) -> Self {
+    pub(super) fn of(stat: FileStat) -> Self {
         let existing = match SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT {
             SFlag::S_IFREG => Existing::File,
             SFlag::S_IFDIR => Existing::Directory,
@@ -282,50 +284,24 @@ impl Found {
         let is_sole = stat.st_nlink == 1 || self.existing == Existing::Directory;
         self.any_id().filter(|_| is_sole)
     }
-
-    /// Could it be an incomplete file of ours? Nobody else may have a hand on it.
-    pub(super) fn is_ours(&self) -> bool {
-        self.existing == Existing::File
-            && self
-                .stat
-                .is_some_and(|stat| stat.st_uid == geteuid().as_raw() && stat.st_nlink == 1)
-    }
 }
 
-/// Opens an incomplete file that is left, to go on with it.
-///
-/// It is closed to others again: one that was complete may have its final mode.
-pub(super) fn reopen(dir: impl AsFd, name: &str) -> io::Result<Left> {
-    let open = |access| {
-        let flags = access | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-        openat(&dir, name, flags, Mode::empty()).map(File::from)
-    };
-    // A link, a directory, or somebody else's: it stays.
-    let (file, writable) = match open(OFlag::O_RDWR) {
-        Err(Errno::EACCES) => (open(OFlag::O_RDONLY), false),
-        other => (other, true),
-    };
-    let Ok(mut file) = file else {
-        return Ok(Left::Nothing);
-    };
-    let stat = fstat(&file)?;
-    if !Found::of(stat).is_ours() {
-        return Ok(Left::Nothing);
+/// Who owns the files that we make in a directory: not always we. NFS gives root's to nobody, and
+/// FAT, exFAT, NTFS and SMB give all files to the user that they were mounted for.
+#[derive(Debug, Default)]
+pub(super) struct Maker(OnceLock<Option<u32>>);
+
+impl Maker {
+    /// Is that this user? Nothing but a file that is made tells.
+    pub(super) fn is(&self, uid: u32, disk: &dyn Disk, dir: BorrowedFd<'_>) -> bool {
+        let owner = || {
+            let name = random_name("owner");
+            let file = disk.create(dir, &name).ok()?;
+            disk.remove(dir, &name).ok();
+            Some(fstat(file).ok()?.st_uid)
+        };
+        uid == geteuid().as_raw() || *self.0.get_or_init(owner) == Some(uid)
     }
-    let mut locked = lock(&file, &dir, name)?;
-    if locked == Lock::Ours && stat.st_mode & 0o7777 != OWNERS {
-        fchmod(&file, Mode::from_bits_truncate(OWNERS))?;
-    }
-    if locked == Lock::Ours && !writable {
-        drop(file);
-        file = open(OFlag::O_RDWR)?;
-        locked = lock(&file, &dir, name)?;
-    }
-    Ok(match locked {
-        Lock::Ours => Left::File(file),
-        Lock::Busy => Left::Busy(file),
-        Lock::Gone | Lock::Unknown => Left::Nothing,
-    })
 }
 
 /// Whose a file is that was opened.
@@ -352,16 +328,6 @@ pub(super) fn lock(file: &File, dir: impl AsFd, name: &str) -> io::Result<Lock> 
     let here = fstat(file)?;
     let same = there.is_ok_and(|there| (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino));
     Ok(if same { Lock::Ours } else { Lock::Gone })
-}
-
-/// What an interrupted transfer has left under a name.
-pub(super) enum Left {
-    /// An incomplete file, ours alone now.
-    File(File),
-    /// An incomplete file that somebody is at work on.
-    Busy(File),
-    /// Nothing of ours.
-    Nothing,
 }
 
 /// Renames over a file or a link, never over anything else.

@@ -2,7 +2,7 @@
 //! before, it stays, for another transfer to go on with.
 
 use super::super::summary::Skipped;
-use super::disk::{Id, Left, OWNERS, reopen};
+use super::disk::{Found, Id, Lock, OWNERS, lock};
 use super::end::{End, write_failure};
 use super::metadata::Metadata;
 use super::room::Room;
@@ -13,7 +13,11 @@ use manyway_transfer::{
     decide, numbered,
 };
 use manyway_units::printable;
-use nix::sys::stat::{Mode, fchmod, fstat};
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, openat};
+use nix::sys::stat::{Mode, fchmod, fstat, futimens};
+use nix::sys::time::TimeSpec;
+use nix::unistd::geteuid;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
@@ -51,7 +55,7 @@ impl Part {
             true => left_name(entry.name.file_name()),
             false => random_name(entry.name.file_name()),
         };
-        if keep && let Left::File(_) = reopen(dir.as_fd(), &temporary).map_err(failure)? {
+        if keep && let Left::File(_) = reopen(&dir, &temporary).map_err(failure)? {
             dir.disk()
                 .remove(dir.as_fd(), &temporary)
                 .map_err(failure)?;
@@ -335,7 +339,7 @@ pub(super) fn mark(dir: &Dir, name: &str) -> io::Result<bool> {
 /// Has an interrupted transfer made that directory?
 pub(super) fn is_marked(dir: &Dir, name: &str) -> io::Result<bool> {
     let found = dir.look(&left_name(name))?;
-    Ok(found.is_ours() && found.size() == Some(0))
+    Ok(dir.is_ours(&found) && found.size() == Some(0))
 }
 
 /// The directory is complete.
@@ -346,6 +350,56 @@ pub(super) fn unmark(dir: &Dir, name: &str) -> io::Result<()> {
     }
 }
 
+/// What an interrupted transfer has left under a name.
+pub(super) enum Left {
+    /// An incomplete file, ours alone now.
+    File(File),
+    /// An incomplete file that somebody is at work on.
+    Busy(File),
+    /// Nothing of ours.
+    Nothing,
+}
+
+/// Opens an incomplete file that is left, to go on with it.
+///
+/// It is closed to others again: one that was complete may have its final mode.
+pub(super) fn reopen(dir: &Dir, name: &str) -> io::Result<Left> {
+    let open = |access| {
+        let flags = access | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+        openat(dir, name, flags, Mode::empty()).map(File::from)
+    };
+    // A link, a directory, or somebody else's: it stays.
+    let (file, writable) = match open(OFlag::O_RDWR) {
+        Err(Errno::EACCES) => (open(OFlag::O_RDONLY), false),
+        other => (other, true),
+    };
+    let Ok(mut file) = file else {
+        return Ok(Left::Nothing);
+    };
+    let stat = fstat(&file)?;
+    if !dir.is_ours(&Found::of(stat)) {
+        return Ok(Left::Nothing);
+    }
+    let mut locked = lock(&file, dir, name)?;
+    if locked == Lock::Ours && stat.st_mode & 0o7777 != OWNERS {
+        let closed = fchmod(&file, Mode::from_bits_truncate(OWNERS));
+        // What the file system gives to somebody else has the mode that it gives, too.
+        if stat.st_uid == geteuid().as_raw() {
+            closed?;
+        }
+    }
+    if locked == Lock::Ours && !writable {
+        drop(file);
+        file = open(OFlag::O_RDWR)?;
+        locked = lock(&file, dir, name)?;
+    }
+    Ok(match locked {
+        Lock::Ours => Left::File(file),
+        Lock::Busy => Left::Busy(file),
+        Lock::Gone | Lock::Unknown => Left::Nothing,
+    })
+}
+
 /// What is left of a file, if going on with it spares something.
 pub(super) fn worthwhile(dir: &Dir, entry: &Entry) -> io::Result<Option<u64>> {
     if entry.size < GROUP {
@@ -354,22 +408,23 @@ pub(super) fn worthwhile(dir: &Dir, entry: &Entry) -> io::Result<Option<u64>> {
     let found = dir.look(&left_name(entry.name.file_name()))?;
     Ok(found
         .size()
-        .filter(|&size| found.is_ours() && size >= GROUP))
+        .filter(|&size| dir.is_ours(&found) && size >= GROUP))
 }
 
 /// A transfer needs what is left of a file: its status changes now, so that nobody takes it for
 /// old, whatever the clock said before.
 pub(super) fn renew(dir: &Dir, entry: &Entry) -> io::Result<()> {
-    match reopen(dir.as_fd(), &left_name(entry.name.file_name()))? {
+    match reopen(dir, &left_name(entry.name.file_name()))? {
         Left::File(file) => touch(&file),
         // Somebody else is at work on it.
         Left::Busy(_) | Left::Nothing => Ok(()),
     }
 }
 
-/// Sets the time of an incomplete file's last change of status: to now, whatever that is.
+/// Sets the time of an incomplete file's last change of status: to now, whatever that is. Whoever
+/// may write to it can change its times, but not its mode.
 pub(super) fn touch(file: &File) -> io::Result<()> {
-    Ok(fchmod(file, Mode::from_bits_truncate(OWNERS))?)
+    Ok(futimens(file, &TimeSpec::UTIME_NOW, &TimeSpec::UTIME_NOW)?)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Removes what receivers that were killed have left behind.
 
-use super::disk::{Disk, Lock, lock};
+use super::disk::{Disk, Lock, Maker, lock};
 use super::part::touch;
 use super::temporary::is_temporary;
 use super::transfers::Sweeping;
@@ -9,7 +9,6 @@ use manyway_units::printable;
 use nix::dir::{Dir, Type};
 use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::{Mode, SFlag, fstat, fstatat};
-use nix::unistd::geteuid;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -69,6 +68,7 @@ impl<'a> Sweep<'a> {
     /// Goes through a directory, then through those in it; never through a link.
     fn visit(&mut self, mut dir: Dir, depth: usize) {
         let mut below = Vec::new();
+        let maker = Maker::default();
         // The stream of names must not be borrowed while one of them is opened.
         let (mut parts, mut links) = (Vec::new(), Vec::new());
         for entry in dir.iter().flatten() {
@@ -88,12 +88,12 @@ impl<'a> Sweep<'a> {
         }
         for name in parts {
             // Locked until it is removed: a transfer could go on with it meanwhile.
-            if let Some(_dead) = self.dead(dir.as_fd(), &name) {
+            if let Some(_dead) = self.dead(dir.as_fd(), &name, &maker) {
                 self.remove(dir.as_fd(), &name);
             }
         }
         for name in links {
-            if self.is_dead_link(dir.as_fd(), &name) {
+            if self.is_dead_link(dir.as_fd(), &name, &maker) {
                 self.remove(dir.as_fd(), &name);
             }
         }
@@ -115,25 +115,25 @@ impl<'a> Sweep<'a> {
     }
 
     /// A symbolic link of ours that is old.
-    fn is_dead_link(&self, dir: BorrowedFd<'_>, name: &str) -> bool {
+    fn is_dead_link(&self, dir: BorrowedFd<'_>, name: &str, maker: &Maker) -> bool {
         fstatat(dir, name, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok_and(|stat| {
             SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == SFlag::S_IFLNK
-                && stat.st_uid == geteuid().as_raw()
                 && (stat.st_ctime, stat.st_ctime_nsec) < self.links_before
+                && maker.is(stat.st_uid, self.disk, dir)
         })
     }
 
     /// A regular file of ours that is old and that no receiver has open. One of the future was made
     /// before the clock was set back: it is as old as today.
-    fn dead(&self, dir: BorrowedFd<'_>, name: &str) -> Option<File> {
+    fn dead(&self, dir: BorrowedFd<'_>, name: &str, maker: &Maker) -> Option<File> {
         let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
         let file = File::from(openat(dir, name, flags, Mode::empty()).ok()?);
         let stat = fstat(&file).ok()?;
         // Not the time of modification: the receiver sets that to the sender's.
         let changed = (stat.st_ctime, stat.st_ctime_nsec);
         let is_free = SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == SFlag::S_IFREG
-            && stat.st_uid == geteuid().as_raw()
             && (changed < self.before || changed > self.future)
+            && maker.is(stat.st_uid, self.disk, dir)
             && lock(&file, dir, name).is_ok_and(|lock| lock == Lock::Ours);
         if is_free && changed > self.future {
             touch(&file).ok();
@@ -231,7 +231,7 @@ mod tests {
         let sweep = Sweep::new(&Os, now, Duration::ZERO);
         assert!(
             sweep
-                .dead(root.as_fd(), ".a.manyway-part-01234567")
+                .dead(root.as_fd(), ".a.manyway-part-01234567", &Maker::default())
                 .is_none()
         );
         assert_eq!(changed(), made);

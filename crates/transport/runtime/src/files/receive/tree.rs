@@ -4,7 +4,7 @@
 //! never through a symbolic link, so that nothing another process does with links can lead a write
 //! outside.
 
-use super::disk::{Disk, Found, Id};
+use super::disk::{Disk, Found, Id, Maker};
 use manyway_os::file::{is_mount_point, path_of};
 use manyway_transfer::{Entry, Existing, SafeName, Timestamp};
 use nix::fcntl::{OFlag, open, openat};
@@ -26,6 +26,7 @@ const CHANGES: u32 = 0o300;
 pub(super) struct Dir {
     fd: OwnedFd,
     disk: Arc<dyn Disk>,
+    maker: Maker,
     /// Its name below the receiving directory as it is here; `None` for that directory itself.
     local: Option<SafeName>,
     /// Its own mode, while it has [another one](Dir::open_up).
@@ -83,6 +84,7 @@ impl Dir {
         Arc::new(Self {
             fd,
             disk,
+            maker: Maker::default(),
             local,
             mode,
         })
@@ -124,6 +126,14 @@ impl Dir {
     /// What `name` is in this directory.
     pub(super) fn look(&self, name: &str) -> io::Result<Found> {
         Ok(Found::look(&self.fd, name)?)
+    }
+
+    /// Could that be an incomplete file of ours? Nobody else may have a hand on it.
+    pub(super) fn is_ours(&self, found: &Found) -> bool {
+        found.existing == Existing::File
+            && found.stat().is_some_and(|stat| {
+                stat.st_nlink == 1 && self.maker.is(stat.st_uid, self.disk(), self.as_fd())
+            })
     }
 
     /// Its name below the receiving directory; `None` for that directory itself.

@@ -170,6 +170,72 @@ async fn names_of_parts_that_are_taken() {
     }
 }
 
+/// A file system may give what we make to another user: it is ours all the same. What that user has
+/// laid elsewhere isn't.
+#[tokio::test]
+async fn parts_that_belong_to_another_user() {
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    const THEIRS: u32 = 54_321;
+    let from = tempdir().unwrap();
+    file(&from, "top/f", &content(20 * G));
+    set_mode(&from.path().join("top"), 0o751);
+    let top = from.path().join("top");
+    for made_for in [Some(THEIRS), Some(THEIRS + 1), None] {
+        let to = tempdir().unwrap();
+        let on = |owner: Option<u32>| ReceiveOptions {
+            disk: owner.map(|owner| disk::TestDisk::that_gives_files_to(owner) as _),
+            keep_modes: true,
+            ..ReceiveOptions::default()
+        };
+        cut_off(&top, to.path(), on(Some(THEIRS)), 10 * GROUP).await;
+        let part = left(&to, "top", "f");
+        assert_eq!(fs::metadata(&part).unwrap().uid(), THEIRS);
+        let kept = whole(&from, &to, on(made_for)).await.bytes;
+        if made_for == Some(THEIRS) {
+            assert!(kept > 5 * GROUP, "{kept}");
+            assert_eq!(snapshot(to.path()), snapshot(from.path()));
+        } else {
+            assert_eq!(kept, 0);
+            assert_eq!(
+                names(to.path()).len(),
+                4,
+                "the mark, the part, and both names"
+            );
+        }
+    }
+}
+
+/// Nor is one of another user removed for its age.
+#[tokio::test]
+async fn old_parts_that_belong_to_another_user() {
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    const THEIRS: u32 = 54_321;
+    let from = tempdir().unwrap();
+    file(&from, "top/f", &content(G));
+    for ours in [false, true] {
+        let to = tempdir().unwrap();
+        let old = to.path().join(".old.manyway-part-01234567");
+        fs::write(&old, "x").unwrap();
+        std::os::unix::fs::chown(&old, Some(THEIRS), None).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        let options = ReceiveOptions {
+            keep_parts: Duration::from_millis(1),
+            disk: ours.then(|| disk::TestDisk::that_gives_files_to(THEIRS) as _),
+            ..ReceiveOptions::default()
+        };
+        whole(&from, &to, options).await;
+        let end = std::time::Instant::now() + Duration::from_secs(if ours { 60 } else { 1 });
+        while old.exists() && std::time::Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(old.exists(), !ours);
+    }
+}
+
 /// Parts stay only where the next transfer looks for them.
 #[tokio::test]
 async fn parts_that_no_transfer_finds_do_not_stay() {

@@ -141,6 +141,8 @@ pub(super) struct TestDisk {
     modes: u16,
     /// Whether the modes of directories count, as they do for all but root.
     obeys: bool,
+    /// Who gets all files that are made.
+    owner: Option<u32>,
 }
 
 impl fmt::Debug for TestDisk {
@@ -159,6 +161,7 @@ impl TestDisk {
             inner: Mutex::new((Vec::new(), Box::new(fault))),
             modes: Entry::MODE_MASK,
             obeys: false,
+            owner: None,
         })
     }
 
@@ -173,6 +176,13 @@ impl TestDisk {
     pub(super) fn that_obeys_modes() -> Arc<Self> {
         let mut disk = Self::new(&Progress::new(), |_| None);
         Arc::get_mut(&mut disk).unwrap().obeys = true;
+        disk
+    }
+
+    /// It gives all files to one user, as NFS does with root's and a mounted FAT with everybody's.
+    pub(super) fn that_gives_files_to(owner: u32) -> Arc<Self> {
+        let mut disk = Self::new(&Progress::new(), |_| None);
+        Arc::get_mut(&mut disk).unwrap().owner = Some(owner);
         disk
     }
 
@@ -329,12 +339,14 @@ impl Disk for TestDisk {
             dir: inode(dir),
             name: name.to_owned(),
         };
-        self.step_in(
-            dir,
-            op,
-            || Os.create(dir, name),
-            |_| Some(Made::at(dir, name)),
-        )
+        let create = || {
+            let file = Os.create(dir, name)?;
+            if self.owner.is_some() {
+                std::os::unix::fs::fchown(&file, self.owner, None)?;
+            }
+            Ok(file)
+        };
+        self.step_in(dir, op, create, |_| Some(Made::at(dir, name)))
     }
 
     fn write(&self, file: &fs::File, bytes: &[u8], at: u64) -> io::Result<()> {
