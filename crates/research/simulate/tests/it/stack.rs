@@ -439,7 +439,7 @@ fn a_path_manager_finds_its_relays() {
     }
     // Relays that are drawn one at a time may be the same one again and again: one is sure.
     let rates: Vec<f64> = rates("relays = { subset = 1 }\n", run_sessions);
-    let used = rates.iter().filter(|rate| **rate > 8.0).count();
+    let used = rates.iter().filter(|rate| **rate > 5.0).count();
     assert!(rates[0] > 8.0 && used >= 2, "{rates:?}");
 }
 

@@ -15,6 +15,8 @@ pub(crate) struct Start {
     /// Path 0's addresses: those of the handshake.
     pub(crate) local: Local,
     pub(crate) remote: SocketAddr,
+    /// The handshake has shown that the peer is there.
+    pub(crate) validated: bool,
     /// All pairs of addresses that the handshake was answered between (listener only).
     pub(crate) places: Places,
     /// Of what path 0 runs on.

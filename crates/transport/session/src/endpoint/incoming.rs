@@ -89,15 +89,19 @@ impl Endpoint {
         };
         let home = Self::find(&self.locals, &self.carriers, local).map(|home| (home, remote));
         let ((local, facts), remote) = home.unwrap_or((arrived_at, source));
+        // To send it, the peer needed the answer, which went to where this came from.
+        let only = opened.places.only(arrived, source);
+        let answered = only.and_then(|place| place.answered);
         let grant = opened.established.peer.grant;
         let start = Start {
             initiator: false,
             established: opened.established,
             local: local.clone(),
             remote,
+            validated: only.is_some(),
             places: opened.places,
             facts,
-            rtt: None,
+            rtt: answered.map(|at| now.since(at)),
             relay: grant.map(|grant| RelayHeader::back(grant, 0)),
             locals: Vec::new(),
             remotes: Vec::new(),
@@ -181,6 +185,7 @@ impl Endpoint {
                     remote,
                     received: received as u64,
                     sent: datagram.len() as u64,
+                    answered: Some(now),
                 };
                 responder.note_reply(&cid, place);
                 self.enqueue(local, remote, datagram);

@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use manyway_units::Time;
+
 use crate::driver::LocalId;
 
 /// Addresses remembered of one handshake. An initiator sends its INIT from one pair of addresses to
@@ -19,6 +21,8 @@ pub struct Place {
     pub received: u64,
     /// Bytes of the answers.
     pub sent: u64,
+    /// When the only answer left; `None` if there were several.
+    pub answered: Option<Time>,
 }
 
 /// The pairs of one handshake, the first first.
@@ -33,6 +37,7 @@ impl Places {
         if let Some(known) = self.0.iter_mut().find(same) {
             known.received += place.received;
             known.sent += place.sent;
+            known.answered = None;
         } else if self.0.len() < MAX_PLACES {
             self.0.push(place);
         }
@@ -43,6 +48,15 @@ impl Places {
         let is_it = |place: &&Place| place.local == local && place.remote == remote;
         let known = self.0.iter().find(is_it);
         known.or_else(|| self.0.first()).copied()
+    }
+
+    /// The pair of these addresses, if the handshake was answered nowhere else.
+    pub(crate) fn only(&self, local: LocalId, remote: SocketAddr) -> Option<Place> {
+        let is_it = |place: &Place| place.local == local && place.remote == remote;
+        let [only] = self.0[..] else {
+            return None;
+        };
+        Some(only).filter(is_it)
     }
 
     /// All pairs of one socket of ours.
@@ -61,6 +75,7 @@ mod tests {
             remote: SocketAddr::from(([192, 0, 2, last], 9)),
             received: 1200,
             sent: 300,
+            answered: Some(Time::from_millis(7)),
         }
     }
 
@@ -76,6 +91,23 @@ mod tests {
             .likeliest(LocalId(1), place(1, 3).remote)
             .expect("one");
         assert_eq!((known.received, known.sent), (2400, 600));
+        assert_eq!(known.answered, None);
+    }
+
+    #[test]
+    fn a_pair_is_the_only_one_until_there_is_another() {
+        let mut places = Places::default();
+        let only = |places: &Places, local, last| {
+            let remote = place(local, last).remote;
+            places.only(LocalId(local), remote)
+        };
+        assert_eq!(only(&places, 1, 1), None);
+        places.note(place(1, 1));
+        assert_eq!(only(&places, 1, 1), Some(place(1, 1)));
+        assert_eq!(only(&places, 1, 2), None);
+        assert_eq!(only(&places, 2, 1), None);
+        places.note(place(1, 2));
+        assert_eq!(only(&places, 1, 1), None);
     }
 
     #[test]

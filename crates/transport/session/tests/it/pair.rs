@@ -345,7 +345,8 @@ fn an_interface_that_comes_back_starts_from_what_it_carried() {
             after = window(pair, 2).unwrap_or(after);
         }
     });
-    assert!(before > 500.0 && after > before / 5.0, "{before}, {after}");
+    // What it starts from without: ten packets, doubled twice at most.
+    assert!(before > 500.0 && after > 400.0, "{before}, {after}");
 }
 
 #[test]

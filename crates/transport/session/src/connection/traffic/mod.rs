@@ -101,9 +101,12 @@ impl Traffic {
             initial_rtt: start.rtt,
         };
         let index = traffic.core.add_path(now, first);
-        if initiator {
-            // The answer to the handshake came from there: that is the validation.
+        if start.validated {
             traffic.validated(now, index, start.rtt);
+        } else {
+            traffic.core.start_from(now, index, &start.places);
+        }
+        if initiator {
             // The listener learns that the handshake is through from our first sealed packet.
             traffic.core.probe(index);
             if start.relay.is_none() && !start.facts.reliable {
@@ -114,8 +117,6 @@ impl Traffic {
                 traffic.relayed.take_over(now, client, start.relay, rng);
                 traffic.carry_out(now);
             }
-        } else {
-            traffic.core.start_from(now, index, &start.places);
         }
         traffic.core.issue_cids(now);
         traffic.core.refresh(now, index);

@@ -45,6 +45,7 @@ fn traffic(initiator: bool, config: Config) -> Traffic {
         },
         local: local(),
         remote: address(0),
+        validated: initiator,
         places: Places::default(),
         facts: Facts::datagrams(1200),
         rtt: Some(RTT),

@@ -345,6 +345,8 @@ impl Endpoint {
             established,
             local,
             remote: incoming.remote,
+            // The answer came from there.
+            validated: true,
             places: Places::default(),
             facts,
             rtt,

@@ -105,7 +105,8 @@ fn place(n: usize) -> SocketAddr {
 pub(super) fn initiator(mut choices: Choices<'_>) {
     let victim = Victim::listener(config(&mut choices));
     let mut run = Run::new(choices, victim, true);
-    run.connect(place(0));
+    let doubted = run.choices.byte() & 1 > 0;
+    run.connect(place(0), doubted);
     run.go();
 }
 
@@ -181,19 +182,28 @@ impl<'a> Run<'a> {
             self.ledger.handshake(address);
             self.deliver(LocalId(1), address, init);
         } else if self.listens && self.peers.len() < MOST_PEERS && seed < 64 {
-            self.connect(address);
+            self.connect(address, seed & 16 > 0);
         } else {
             self.at = usize::from(seed) % self.peers.len();
         }
     }
 
-    fn connect(&mut self, address: SocketAddr) {
+    /// A connection, whose INIT came from a second address if the first is to be doubted.
+    fn connect(&mut self, address: SocketAddr, doubted: bool) {
         let before = self.victim.events.len();
         let number = 1000 + self.peers.len() as u64;
         // The handshake itself: 1200 bytes there, fewer back.
         self.ledger.handshake(address);
         self.ledger.came(address, 1200);
         let mut peer = Peer::begin(&mut self.victim, address, number);
+        if doubted {
+            let other = place(if address == place(3) { 4 } else { 3 });
+            self.ledger.handshake(other);
+            let copy = Peer::init(&self.victim, number);
+            self.deliver(LocalId(1), other, copy);
+        } else {
+            self.ledger.exempt(address);
+        }
         let ping = peer.seal(PathId(0), &[1]).expect("path 0 is there");
         self.at = self.peers.len();
         self.peers.push(peer);

@@ -38,7 +38,8 @@ impl Ledger {
         self.accounts.entry(address).or_default()
     }
 
-    /// The address is one of the ticket's, or the far end of a TCP connection.
+    /// The address is one of the ticket's, the only one of a handshake, or the far end of a TCP
+    /// connection.
     pub(super) fn exempt(&mut self, address: SocketAddr) {
         self.account(address).proven = true;
     }

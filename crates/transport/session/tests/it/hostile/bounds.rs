@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use manyway_session::{Config, PathId};
+use manyway_session::{Config, PathId, PathState};
 use manyway_wire::{ConnectionId, DataHeader, Frame};
 
 use super::memory::held;
@@ -36,6 +36,43 @@ fn paths_beyond_those_allowed_are_not_opened() {
         peer.listen(&mut victim);
         let connection = victim.end.connection(handle).expect("alive");
         assert_eq!(connection.stats().paths.len(), 4, "round {round}");
+    }
+}
+
+/// Who sends the first packet has read the answer to its INIT. Where that went shows where it is,
+/// unless it went to several addresses, or the packet comes from none of them.
+#[test]
+fn the_handshake_validates_its_only_address() {
+    let elsewhere = SocketAddr::from(([203, 0, 113, 9], 4433));
+    for (copy_from, packet_from, path, measured) in [
+        (None, there(), PathState::Active, true),
+        // The first answer or the second may have been the one.
+        (Some(there()), there(), PathState::Active, false),
+        (Some(elsewhere), there(), PathState::Validating, false),
+        (Some(elsewhere), elsewhere, PathState::Validating, false),
+        (None, elsewhere, PathState::Validating, false),
+    ] {
+        let mut victim = Victim::listener(Config::default());
+        let mut peer = Peer::begin(&mut victim, there(), 1);
+        if let Some(from) = copy_from {
+            let copy = Peer::init(&victim, 1);
+            victim.take(from, copy);
+            victim.drain();
+        }
+        victim.wait(30 * MS);
+        peer.address = packet_from;
+        peer.say(&mut victim, &[Frame::Ping]);
+        let sent = victim.drain();
+        let stats = victim
+            .end
+            .connection(victim.events[0].0)
+            .expect("alive")
+            .stats();
+        let found = &stats.paths[0];
+        assert_eq!(found.state, path, "{copy_from:?}, {packet_from}");
+        let challenged = sent.iter().any(|(_, datagram)| datagram.len() >= 1200);
+        assert_eq!(challenged, path == PathState::Validating);
+        assert_eq!(found.rtt == 30 * MS, measured, "{:?}", found.rtt);
     }
 }
 
