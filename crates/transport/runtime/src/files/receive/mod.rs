@@ -74,7 +74,12 @@ where
     match attempt(&mut talk, dir.as_ref(), options, &progress).await {
         Ok(summary) => {
             progress.enter(Phase::Done);
-            let _ = timeout(LINGER, talk.writer.shutdown()).await;
+            // The sender's Bye says that it knows everything: it needn't hear of this end.
+            poll_fn(|context| {
+                let _ = Pin::new(&mut talk.writer).poll_shutdown(context);
+                Poll::Ready(())
+            })
+            .await;
             Ok(summary)
         }
         Err(error) => Err(conclude(talk.reader, talk.writer, error).await),
