@@ -54,26 +54,23 @@ fn a_path_with_a_hundredth_of_the_rate() {
         check(1, &["lia", "auto"], &best, &mbps(other, 40), &[1, 10, 60]);
     }
     let equal = (mbps(100.0, 10), mbps(1.0, 10));
-    check(1, &["lia"], &equal.0, &equal.1, &[1, 10, 60]);
-    check(3, &["auto"], &equal.0, &equal.1, &[1]);
+    check(1, &["lia", "auto"], &equal.0, &equal.1, &[1, 10, 60]);
 }
 
 /// Not met at equal delays, and may not get worse. Slow start fills the queue of a path of 10 Mbps
-/// beside 1 Gbps before its round-trip time tells: a transfer takes 29 to 53 ms longer where 20 are
-/// allowed. Beside 100 Mbps, `auto` takes the two for one group, and the losses of a path of 1 Mbps
-/// end the other one's slow start.
+/// beside 1 Gbps before its round-trip time tells: a transfer takes 22 to 36 ms longer where 20 are
+/// allowed.
 #[test]
 fn a_path_with_a_hundredth_of_the_rate_at_equal_delays() {
-    for (law, rates, bounds) in [
-        ("lia", [1000.0, 10.0], vec![(1, 200), (10, 304), (60, 747)]),
-        ("auto", [1000.0, 10.0], vec![(1, 200), (10, 304), (60, 762)]),
-        ("auto", [100.0, 1.0], vec![(10, 1046), (60, 5507)]),
+    let [best, other] = [1000.0, 10.0].map(|rate| mbps(rate, 10));
+    for (law, bounds) in [
+        ("lia", [(1, 197), (10, 289), (60, 744)]),
+        ("auto", [(1, 197), (10, 288), (60, 739)]),
     ] {
         let law = law.parse().expect("a law");
-        let [best, other] = rates.map(|rate| mbps(rate, 10));
         for (mib, bound) in bounds {
             let (took, allowed) = with_another(3, &law, [&best, &other], mib * MIB);
-            let what = format!("{law}, {} with {}, {mib} MiB", best.rate, other.rate);
+            let what = format!("{law}, {mib} MiB");
             let bound = Duration::from_millis(bound);
             assert!(took <= bound, "{what}: {took:?}, {allowed:?} allowed");
         }
@@ -82,20 +79,24 @@ fn a_path_with_a_hundredth_of_the_rate_at_equal_delays() {
 
 #[test]
 fn a_path_that_loses_packets() {
-    check(10, &["lia"], &mbps(100.0, 10), &lossy(100.0), &[10]);
-    check(10, &["lia"], &mbps(20.0, 10), &lossy(20.0), &[1, 10]);
     for rate in [20.0, 100.0] {
-        check(10, &["auto"], &mbps(rate, 10), &lossy(rate), &[1, 10]);
+        check(
+            10,
+            &["lia", "auto"],
+            &mbps(rate, 10),
+            &lossy(rate),
+            &[1, 10],
+        );
     }
 }
 
-/// Not met: of 1 MiB over 100 Mbps, slow start loses the last packets, and `lia` sends them again
-/// on the lossy path. It takes 243 ms where 236 are allowed, and may not take longer.
+/// Not met: of 1 MiB over 95 Mbps, slow start loses the last packets, and `lia` sends them again on
+/// the lossy path. It takes 227 ms where 222 are allowed, and may not take longer.
 #[test]
 fn a_path_that_loses_packets_as_slow_start_ends() {
     let law = "lia".parse().expect("a law");
-    let (took, allowed) = with_another(10, &law, [&mbps(100.0, 10), &lossy(100.0)], MIB);
-    let bound = Duration::from_millis(243);
+    let (took, allowed) = with_another(10, &law, [&mbps(95.0, 10), &lossy(95.0)], MIB);
+    let bound = Duration::from_millis(227);
     assert!(took <= bound, "{took:?}, {allowed:?} allowed");
 }
 

@@ -48,6 +48,8 @@ const APART: f64 = 0.3;
 const SAME: f64 = 0.8;
 /// A subflow that has had no round for so many round-trip times has nothing in the queue.
 const SILENT: f64 = 4.0;
+/// A subflow with so many times another's rate has nearly all losses of a common queue itself.
+const FASTER: f64 = 16.0;
 /// How often groups are formed, and their growth is split, anew.
 const REGROUP: Duration = Duration::from_secs(1);
 /// The part of a group's growth that is split equally, so that no subflow starves.
@@ -406,7 +408,8 @@ impl Subflow {
             Likeness::Unseen => true,
             Likeness::Known(likeness) => likeness < SAME,
         };
-        starts || silent || unlike || self.queue.is_shorter(&other.queue)
+        let faster = self.rate > FASTER * other.rate;
+        starts || silent || unlike || faster || self.queue.is_shorter(&other.queue)
     }
 }
 

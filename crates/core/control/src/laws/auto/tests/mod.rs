@@ -231,6 +231,23 @@ fn subflows_that_are_only_a_little_alike_arent_cut_together() {
     assert!((0.4..0.75).contains(&likeness) && !cut, "{likeness}");
 }
 
+/// If it shared their queue, it would have most of its losses.
+#[test]
+fn losses_of_a_much_slower_subflow_dont_cut_a_faster_one() {
+    for (times, cut) in [(12.0, true), (20.0, false)] {
+        let mut bench = Bench::settled(&[10.0, 10.0 * times]);
+        bench.rounds(5, |_, _| 20.0);
+        let before = bench.windows();
+        bench.lose(0, Duration::ZERO);
+        assert!(bench.windows()[0] < before[0]);
+        assert_eq!(bench.windows()[1] < before[1], cut);
+        // Its own losses cut the slower one, too.
+        bench.now += RTT * 2;
+        bench.lose(1, RTT);
+        assert!(bench.windows()[1] < before[1]);
+    }
+}
+
 #[test]
 fn a_loss_that_meets_no_queue_cuts_no_other_subflow() {
     let mut bench = Bench::settled(&[30.0, 30.0]);
