@@ -5,8 +5,7 @@
 //! the thread that takes the answers has room for so many.
 
 use super::outgoing::Outgoing;
-use super::part::Part;
-use super::part::{Left, reopen};
+use super::part::{Left, Part, reopen};
 use super::temporary::left_name;
 use super::transfers::Transfer;
 use super::tree::{Dir, Level, Tree};
