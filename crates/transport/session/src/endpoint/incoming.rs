@@ -91,7 +91,9 @@ impl Endpoint {
         let ((local, facts), remote) = home.unwrap_or((arrived_at, source));
         // To send it, the peer needed the answer, which went to where this came from.
         let only = opened.places.only(arrived, source);
-        let answered = only.and_then(|place| place.answered);
+        // Later packets may have waited for a probe timeout.
+        let first = opened.packet_number == 0;
+        let answered = only.filter(|_| first).and_then(|place| place.answered);
         let grant = opened.established.peer.grant;
         let start = Start {
             initiator: false,

@@ -44,13 +44,15 @@ fn paths_beyond_those_allowed_are_not_opened() {
 #[test]
 fn the_handshake_validates_its_only_address() {
     let elsewhere = SocketAddr::from(([203, 0, 113, 9], 4433));
-    for (copy_from, packet_from, path, measured) in [
-        (None, there(), PathState::Active, true),
+    for (copy_from, packet_from, lost, path, measured) in [
+        (None, there(), 0, PathState::Active, true),
+        // It may have waited for a timeout.
+        (None, there(), 1, PathState::Active, false),
         // The first answer or the second may have been the one.
-        (Some(there()), there(), PathState::Active, false),
-        (Some(elsewhere), there(), PathState::Validating, false),
-        (Some(elsewhere), elsewhere, PathState::Validating, false),
-        (None, elsewhere, PathState::Validating, false),
+        (Some(there()), there(), 0, PathState::Active, false),
+        (Some(elsewhere), there(), 0, PathState::Validating, false),
+        (Some(elsewhere), elsewhere, 0, PathState::Validating, false),
+        (None, elsewhere, 0, PathState::Validating, false),
     ] {
         let mut victim = Victim::listener(Config::default());
         let mut peer = Peer::begin(&mut victim, there(), 1);
@@ -61,6 +63,7 @@ fn the_handshake_validates_its_only_address() {
         }
         victim.wait(30 * MS);
         peer.address = packet_from;
+        peer.skip(PathId(0), lost);
         peer.say(&mut victim, &[Frame::Ping]);
         let sent = victim.drain();
         let stats = victim
