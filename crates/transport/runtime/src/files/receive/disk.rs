@@ -292,6 +292,11 @@ impl Found {
 pub(super) struct Maker(OnceLock<Option<u32>>);
 
 impl Maker {
+    /// Is that this user, as far as is known?
+    pub(super) fn is_known(&self, uid: u32) -> bool {
+        uid == geteuid().as_raw() || self.0.get() == Some(&Some(uid))
+    }
+
     /// Is that this user? Nothing but a file that is made tells.
     pub(super) fn is(&self, uid: u32, disk: &dyn Disk, dir: BorrowedFd<'_>) -> bool {
         let owner = || {
@@ -300,7 +305,7 @@ impl Maker {
             disk.remove(dir, &name).ok();
             Some(fstat(file).ok()?.st_uid)
         };
-        uid == geteuid().as_raw() || *self.0.get_or_init(owner) == Some(uid)
+        self.is_known(uid) || *self.0.get_or_init(owner) == Some(uid)
     }
 }
 

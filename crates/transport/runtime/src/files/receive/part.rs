@@ -339,7 +339,7 @@ pub(super) fn mark(dir: &Dir, name: &str) -> io::Result<bool> {
 /// Has an interrupted transfer made that directory?
 pub(super) fn is_marked(dir: &Dir, name: &str) -> io::Result<bool> {
     let found = dir.look(&left_name(name))?;
-    Ok(dir.is_ours(&found) && found.size() == Some(0))
+    Ok(dir.is_ours(&found, false) && found.size() == Some(0))
 }
 
 /// The directory is complete.
@@ -377,7 +377,7 @@ pub(super) fn reopen(dir: &Dir, name: &str) -> io::Result<Left> {
         return Ok(Left::Nothing);
     };
     let stat = fstat(&file)?;
-    if !dir.is_ours(&Found::of(stat)) {
+    if !dir.is_ours(&Found::of(stat), false) {
         return Ok(Left::Nothing);
     }
     let mut locked = lock(&file, dir, name)?;
@@ -401,14 +401,14 @@ pub(super) fn reopen(dir: &Dir, name: &str) -> io::Result<Left> {
 }
 
 /// What is left of a file, if going on with it spares something.
-pub(super) fn worthwhile(dir: &Dir, entry: &Entry) -> io::Result<Option<u64>> {
+pub(super) fn worthwhile(dir: &Dir, entry: &Entry, only_look: bool) -> io::Result<Option<u64>> {
     if entry.size < GROUP {
         return Ok(None);
     }
     let found = dir.look(&left_name(entry.name.file_name()))?;
     Ok(found
         .size()
-        .filter(|&size| dir.is_ours(&found) && size >= GROUP))
+        .filter(|&size| dir.is_ours(&found, only_look) && size >= GROUP))
 }
 
 /// A transfer needs what is left of a file: its status changes now, so that nobody takes it for

@@ -218,7 +218,7 @@ impl Preview {
         if !entry.is_file() {
             return none;
         }
-        if let Some(left) = worthwhile(&parent, entry).map_err(failure)? {
+        if let Some(left) = worthwhile(&parent, entry, self.dry_run).map_err(failure)? {
             if !self.dry_run {
                 renew(&parent, entry).map_err(failure)?;
             }

@@ -128,12 +128,15 @@ impl Dir {
         Ok(Found::look(&self.fd, name)?)
     }
 
-    /// Could that be an incomplete file of ours? Nobody else may have a hand on it.
-    pub(super) fn is_ours(&self, found: &Found) -> bool {
-        found.existing == Existing::File
-            && found.stat().is_some_and(|stat| {
-                stat.st_nlink == 1 && self.maker.is(stat.st_uid, self.disk(), self.as_fd())
-            })
+    /// Could that be an incomplete file of ours? Nobody else may have a hand on it. With
+    /// `only_look`, nothing is made to find out.
+    pub(super) fn is_ours(&self, found: &Found, only_look: bool) -> bool {
+        let ours = |uid| match only_look {
+            true => self.maker.is_known(uid),
+            false => self.maker.is(uid, self.disk(), self.as_fd()),
+        };
+        let sole = found.stat().filter(|stat| stat.st_nlink == 1);
+        found.existing == Existing::File && sole.is_some_and(|stat| ours(stat.st_uid))
     }
 
     /// Its name below the receiving directory; `None` for that directory itself.

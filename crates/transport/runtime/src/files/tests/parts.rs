@@ -1,6 +1,7 @@
 //! What interrupted transfers leave, and who else has a hand on it.
 
 use super::resume::{G, checking, cut_off, file, left, overwriting, whole};
+use super::sync::sync;
 use super::*;
 use manyway_transfer::GROUP;
 use std::time::Duration;
@@ -192,6 +193,12 @@ async fn parts_that_belong_to_another_user() {
         cut_off(&top, to.path(), on(Some(THEIRS)), 10 * GROUP).await;
         let part = left(&to, "top", "f");
         assert_eq!(fs::metadata(&part).unwrap().uid(), THEIRS);
+        // A dry run makes nothing to find out whose it is.
+        let changed = || fs::metadata(to.path().join("top")).unwrap().modified();
+        let before = changed().unwrap();
+        let dry = Sources::new([&top]).unwrap().dry_run();
+        sync(dry, &to, on(made_for)).await.unwrap();
+        assert_eq!(changed().unwrap(), before);
         let kept = whole(&from, &to, on(made_for)).await.bytes;
         if made_for == Some(THEIRS) {
             assert!(kept > 5 * GROUP, "{kept}");
