@@ -262,3 +262,51 @@ async fn transfers_run_as_tasks() {
     let received = tokio::spawn(receiving).await.unwrap().unwrap();
     assert_eq!(sending.await.unwrap().unwrap().files, received.files);
 }
+
+/// A stream whose end nobody acknowledges.
+struct Endless<W>(W);
+
+impl<W: tokio::io::AsyncWrite + Unpin> tokio::io::AsyncWrite for Endless<W> {
+    fn poll_write(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+        bytes: &[u8],
+    ) -> std::task::Poll<std::io::Result<usize>> {
+        std::pin::Pin::new(&mut self.0).poll_write(context, bytes)
+    }
+
+    fn poll_flush(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<std::io::Result<()>> {
+        std::pin::Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<std::io::Result<()>> {
+        let _ = std::pin::Pin::new(&mut self.0).poll_shutdown(context);
+        std::task::Poll::Pending
+    }
+}
+
+/// The sender has said that it knows everything: a round trip for the end of the stream would be
+/// one too many.
+#[tokio::test]
+async fn a_receiver_does_not_wait_for_its_end_to_be_acknowledged() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    fs::write(from.path().join("f"), "f").unwrap();
+    let sources = Sources::new([from.path().join("f")]).unwrap();
+    let (ours, (reader, writer)) = pair();
+    let begun = std::time::Instant::now();
+    let options = ReceiveOptions::default();
+    let theirs = (reader, Endless(writer));
+    let (sent, received) = tokio::join!(
+        send(ours, sources, Progress::new()),
+        receive(theirs, to.path(), options, Progress::new())
+    );
+    assert_eq!(sent.unwrap().files.len(), received.unwrap().files.len());
+    // It waited for five seconds.
+    assert!(begun.elapsed() < std::time::Duration::from_secs(4));
+}
