@@ -439,6 +439,7 @@ fn a_path_manager_finds_its_relays() {
     }
     // Relays that are drawn one at a time may be the same one again and again: one is sure.
     let rates: Vec<f64> = rates("relays = { subset = 1 }\n", run_sessions);
+    // Those in use have had 6.6 to 8.8 Mbps, by when they were drawn.
     let used = rates.iter().filter(|rate| **rate > 5.0).count();
     assert!(rates[0] > 8.0 && used >= 2, "{rates:?}");
 }
