@@ -1,6 +1,6 @@
 //! The checks on this repository.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -132,6 +132,65 @@ fn the_book_has_each_page_once() {
     let pages = files(&[".md"]).into_iter();
     let pages = pages.filter(|name| name.starts_with("docs") && !name.ends_with("SUMMARY.md"));
     assert_eq!(listed, pages.collect::<Vec<_>>());
+}
+
+/// Our crates that a manifest names, apart from those for tests, and whether they are optional.
+fn own_dependencies(manifest: &str) -> Vec<(&str, bool)> {
+    let mut found = Vec::new();
+    let mut counts = false;
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            counts = line.ends_with("dependencies]") && !line.contains("dev-dependencies");
+        }
+        let name = line.split(['.', ' ', '=']).next().unwrap_or_default();
+        if counts && (name == "manyway" || name.starts_with("manyway-")) {
+            let name = name.strip_prefix("manyway-").unwrap_or(name);
+            found.push((name, line.contains("optional = true")));
+        }
+    }
+    found
+}
+
+/// `docs/architecture.md` says it in words. Cargo itself refuses rings within a neighbourhood.
+#[test]
+fn dependencies_between_neighbourhoods_point_downwards() {
+    let mut manifests = files(&["/Cargo.toml"]);
+    manifests.retain(|name| name.starts_with("crates") && !name.iter().any(|it| it == "fuzz"));
+    // `wire` in `core`, of crates/core/wire/Cargo.toml; `os` in `os`, of crates/os/Cargo.toml.
+    let place = |name: &Path| -> (String, String) {
+        let parts = name.iter().map(|part| part.to_string_lossy().into_owned());
+        let parts: Vec<String> = parts.collect();
+        (parts[parts.len() - 2].clone(), parts[1].clone())
+    };
+    let places: BTreeMap<String, String> = manifests.iter().map(|name| place(name)).collect();
+    let mut found = BTreeSet::new();
+    for name in &manifests {
+        let (user, here) = place(name);
+        // The program may use them all.
+        if user == "cli" {
+            continue;
+        }
+        for (used, optional) in own_dependencies(&read(name)) {
+            let there = places.get(used).map_or("nowhere", String::as_str);
+            if there != "core" && there != here {
+                let how = if optional { " by a feature" } else { "" };
+                found.insert(format!("{user} -> {used}{how}"));
+            }
+        }
+    }
+    let allowed = [
+        "manyway -> registry by a feature",
+        "registry -> os",
+        "relay -> os by a feature",
+        "runtime -> os",
+        "simulate -> relay by a feature",
+        "simulate -> session by a feature",
+        "simulate -> transfer by a feature",
+        "studies -> session",
+        "testbed -> os by a feature",
+        "testbed -> scenario by a feature",
+    ];
+    assert_eq!(found, BTreeSet::from(allowed.map(str::to_owned)));
 }
 
 /// What cargo compiles by itself.
