@@ -7,6 +7,8 @@ use std::fmt;
 pub enum Signal {
     /// Lost or marked packets.
     Loss,
+    /// Lost or marked packets, and queueing delay without any loss.
+    LossAndDelay,
     /// Queueing delay; losses too, but they are the exception.
     Delay,
     /// The rate of delivery; losses beyond a share.
@@ -17,6 +19,7 @@ impl fmt::Display for Signal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Loss => "losses",
+            Self::LossAndDelay => "losses, delay",
             Self::Delay => "delay",
             Self::Rate => "delivery rate, losses",
         })
@@ -42,6 +45,12 @@ impl Capabilities {
         signal: Signal::Loss,
         paced: true,
         receive_times: false,
+    };
+    /// A law that acts on losses, and on the delay of a queue that is its own.
+    pub(crate) const LOSS_AND_DELAY: Self = Capabilities {
+        signal: Signal::LossAndDelay,
+        receive_times: true,
+        ..Self::LOSS
     };
     /// A law that models the path, and sets the pace.
     pub(crate) const RATE: Self = Capabilities {

@@ -124,7 +124,7 @@ table! {
             "adaptive coupling: subflows that share a bottleneck together take about one CUBIC \
              flow's share; random losses don't count as congestion" {
             parameters: [],
-            capabilities: Capabilities { receive_times: true, ..Capabilities::LOSS },
+            capabilities: Capabilities::LOSS_AND_DELAY,
             fluid: |_| Fluid::None { nearest: "reno" },
             make: |[], options| -> Auto { Ok(Auto::new(options)) }
         }

@@ -69,6 +69,8 @@ fn laws_tell_what_they_can() {
     };
     let by_delay = |law: &LawSpec| law.capabilities().signal == Signal::Delay;
     assert_eq!(names(&by_delay), ["background", "wvegas", "wvegas-printed"]);
+    let by_both = |law: &LawSpec| law.capabilities().signal == Signal::LossAndDelay;
+    assert_eq!(names(&by_both), ["auto"]);
     let by_rate = |law: &LawSpec| law.capabilities().signal == Signal::Rate;
     assert_eq!(names(&by_rate), ["bbr"]);
     let rate_based = |law: &LawSpec| law.controller(&Options::default()).rate_based();
@@ -146,6 +148,7 @@ fn tables() -> String {
         let can = law.capabilities();
         let signal = match can.signal {
             Signal::Loss => "losses",
+            Signal::LossAndDelay => "losses, delay",
             Signal::Delay => "delay",
             Signal::Rate => "delivery rate, losses",
         };
