@@ -6,7 +6,10 @@ use clap::Args;
 
 use crate::exit::usage;
 
-/// Whatever follows the command.
+/// This manyway was built without the command
+///
+/// `cargo build --release --features research` builds manyway with the simulator's commands, and
+/// `cargo build --release --features registry` with the registry's server.
 #[derive(Debug, Args)]
 pub(crate) struct LeftOutArgs {
     #[arg(num_args = 0.., trailing_var_arg = true, allow_hyphen_values = true, hide = true)]

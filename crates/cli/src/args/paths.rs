@@ -19,7 +19,7 @@ pub(crate) struct PathsArgs {
     #[arg(long, value_name = "TICKET")]
     pub(crate) to: String,
 
-    /// Duration of the measurement
+    /// Duration of the measurement, from 2 s to 2 min
     #[arg(
         long,
         value_name = "TIME",

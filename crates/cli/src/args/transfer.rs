@@ -17,7 +17,7 @@ use super::selection::SelectionArgs;
 ///
 /// With `--to`, manyway sends them to the host that printed the ticket. With HOST:DIR as the last
 /// argument, it starts the receiver on HOST over ssh. With neither, it prints a ticket, or with
-/// `--code` a code of four words, and waits until a receiver fetches the files.
+/// `--code` a code, and waits until a receiver fetches the files.
 #[derive(Debug, Args)]
 #[command(after_help = SEND_EXAMPLES, after_long_help = SEND_MORE_EXAMPLES)]
 pub(crate) struct SendArgs {
@@ -109,7 +109,8 @@ Examples:
 /// Receive files and directories
 ///
 /// Without a ticket, manyway prints one and receives files from senders until you stop it. With a
-/// ticket, it fetches the sender's files. A code of four words stands for a ticket at a registry.
+/// ticket, it fetches the sender's files. A code, a number and three words, stands for a ticket at
+/// a registry.
 #[derive(Debug, Args)]
 #[command(after_help = RECV_EXAMPLES, override_usage = RECV_USAGE)]
 pub(crate) struct RecvArgs {
@@ -119,7 +120,7 @@ pub(crate) struct RecvArgs {
     /// DIR defaults to the current directory. manyway creates it if its parent directory exists.
     /// `-` writes what `manyway send -` sends to standard output. Write a directory whose name
     /// begins with mw1 or @, or looks like a code, as ./mw1…
-    // Spaces may part the four words of a code.
+    // Spaces may part the number and the words of a code.
     #[arg(value_names = ["TICKET", "DIR"], num_args = 0..=5)]
     pub(crate) what: Vec<OsString>,
 
@@ -375,7 +376,7 @@ pub(crate) struct GuardArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Ticket")]
 pub(crate) struct CodeArgs {
-    /// Print a one-time code of four words instead of a ticket; needs `--registry` and
+    /// Print a one-time code, a number and three words, instead of a ticket; needs `--registry` and
     /// `--token-file`
     ///
     /// The other side enters the code in place of a ticket, and names the same registry. It needs

@@ -15,12 +15,12 @@ use crate::cidr::{Cidr, Interface};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TunArgs {
-    /// Ticket or code of the other side's `manyway tun` (mw1…, 7-guitar-saddle-orbit), or @FILE
-    /// with it
+    /// Ticket or code of the other side's `manyway tun` (mw1…, 7-guitar-saddle-orbit), @FILE with
+    /// it, or the name of a peer
     #[arg(value_name = "TICKET")]
     pub(crate) ticket: Option<String>,
 
-    /// Ticket or code of the other side's `manyway tun`, or @FILE, as an option
+    /// Ticket or code of the other side's `manyway tun`, @FILE, or the name of a peer, as an option
     #[arg(long, value_name = "TICKET")]
     pub(crate) to: Option<String>,
 

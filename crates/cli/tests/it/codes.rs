@@ -1,4 +1,4 @@
-//! One-time codes: two hosts that share four words find each other at a registry.
+//! One-time codes: two hosts that share a code find each other at a registry.
 
 use std::fs;
 use std::io::{Read, Write};
