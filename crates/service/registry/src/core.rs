@@ -1,16 +1,17 @@
 //! The registry's decisions. No I/O: the caller hands in the time, and a seed provides the
 //! randomness.
 
+mod budgets;
 mod meeting;
 mod metrics;
 mod pairing;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use manyway_relay::address::{Kind, kind};
-use manyway_relay::bucket::{Allowance, Bucket, Sketch};
+use manyway_relay::bucket::{Bucket, Sketch};
 use manyway_relay::keys::verify;
 use manyway_wire::relay::{MAX_RELAY_ADDRESSES, RateClass, RelayId, VoucherTerms, canonical};
 use rand::rngs::ChaCha20Rng;
@@ -24,6 +25,7 @@ use crate::meetings::Meetings;
 use crate::relay_table::{Record, RelayTable};
 use crate::tokens::Role;
 use crate::{Problem, RegistryKey, Tokens};
+pub(crate) use budgets::source;
 
 /// How long a challenge is valid: shorter than a lease, so that the record of an enrolment outlasts
 /// it.
@@ -40,11 +42,10 @@ const VOUCHER_LIFE: Duration = Duration::from_secs(2 * 3600);
 
 /// The weights of requests: the time and room that they take.
 const WEIGHT_ENROL: u64 = 10;
-const WEIGHT_FAILED: u64 = 20;
 const WEIGHT_MEETING: u64 = 2;
 /// This many vouchers weigh as much as one more request: a signature takes about 25 µs.
 const VOUCHERS_PER_WEIGHT: usize = 5;
-/// Buckets per row of the sketch of sources.
+/// Buckets per row of a sketch of hosts.
 const CELLS: usize = 1 << 16;
 
 /// The policy that a registry's operator sets.
@@ -131,6 +132,9 @@ pub struct Core {
     meetings: Meetings,
     mailboxes: Mailboxes,
     sources: Sketch,
+    /// Not with `sources`: who forges a sender over UDP mustn't use up what that one has over TCP.
+    observers: Sketch,
+    observations: Bucket,
     targets: Sketch,
     probes: Bucket,
     /// HELLOs answered over UDP.
@@ -151,6 +155,8 @@ impl Core {
             meetings: Meetings::default(),
             mailboxes: Mailboxes::default(),
             sources: Sketch::new(CELLS, || rng.next_u64()),
+            observers: Sketch::new(CELLS, || rng.next_u64()),
+            observations: Bucket::default(),
             targets: Sketch::new(CELLS, || rng.next_u64()),
             probes: Bucket::default(),
             observed: 0,
@@ -189,36 +195,6 @@ impl Core {
     pub fn tick(&mut self, now: Duration) {
         self.relays.expire(now);
         self.mailboxes.sweep(now);
-    }
-
-    /// Counts a request against its source's budget.
-    ///
-    /// # Errors
-    /// The source has sent too many.
-    pub fn admit(&mut self, now: Duration, from: SocketAddr) -> Result<(), Problem> {
-        self.charge(now, from, 1)
-    }
-
-    /// Counts a HELLO over UDP. Returns whether to answer it.
-    pub(crate) fn observe(&mut self, now: Duration, from: SocketAddr) -> bool {
-        let admitted = self.admit(now, from).is_ok();
-        self.observed += u64::from(admitted);
-        admitted
-    }
-
-    fn charge(&mut self, now: Duration, from: SocketAddr, weight: u64) -> Result<(), Problem> {
-        let cells = self.sources.cells(&source(from));
-        let allowance = Allowance::events(weight, self.limits.rate.max(1));
-        match self.sources.take(cells, now, allowance) {
-            true => Ok(()),
-            false => Err(Problem::Rate),
-        }
-    }
-
-    /// A wrong secret costs its source more.
-    fn failed(&mut self, now: Duration, from: SocketAddr, problem: Problem) -> Problem {
-        self.charge(now, from, WEIGHT_FAILED).ok();
-        problem
     }
 
     /// A text to sign, valid for 30 s.
@@ -330,25 +306,6 @@ impl Core {
             }
             _ => Ok(()),
         }
-    }
-
-    /// Counts HELLOs to these addresses against the budgets of each host and of all hosts: nobody
-    /// must be able to use the registry as a weapon.
-    fn probe(&mut self, now: Duration, addresses: &[SocketAddr], tcp: bool) -> Result<(), Problem> {
-        let hellos = 1 + u64::from(tcp);
-        for address in addresses {
-            let cells = self.targets.cells(&source(*address));
-            // Many relays may share one address, and each may restart often.
-            let allowance = Allowance::events(hellos, self.limits.rate.max(1));
-            let admitted = self.targets.take(cells, now, allowance)
-                && self
-                    .probes
-                    .take(now, Allowance::events(hellos, self.limits.probes.max(1)));
-            if !admitted {
-                return Err(Problem::Rate);
-            }
-        }
-        Ok(())
     }
 
     /// The text that stands for a lease.
@@ -571,14 +528,6 @@ fn bounded(text: &str, most: usize) -> Option<&str> {
 
 fn seconds(time: Duration) -> u32 {
     u32::try_from(time.as_secs()).unwrap_or(u32::MAX)
-}
-
-/// The unit of a rate limit: an IPv4 address, or an IPv6 network of 64 bits.
-pub(crate) fn source(from: SocketAddr) -> [u8; 8] {
-    match from.ip().to_canonical() {
-        IpAddr::V4(ip) => (0xffff << 32 | u64::from(ip.to_bits())).to_be_bytes(),
-        IpAddr::V6(ip) => ((ip.to_bits() >> 64) as u64).to_be_bytes(),
-    }
 }
 
 #[cfg(test)]

@@ -258,6 +258,24 @@ fn hellos_to_claimed_addresses_are_bounded() {
     }
 }
 
+/// A HELLO over UDP says nothing about who has sent it. Whoever forges an address mustn't shut it
+/// out of HTTPS, nor the other way round.
+#[test]
+fn hellos_take_nothing_from_the_budget_of_requests() {
+    let mut core = core();
+    let observed = (0..10_000).filter(|_| core.observe(NOW, from(1)));
+    assert_eq!(observed.count(), 200);
+    let admitted = (0..1000).filter(|_| core.admit(NOW, from(1)).is_ok());
+    assert_eq!(admitted.count(), 200);
+    let admitted = (0..1000).filter(|_| core.admit(NOW, from(2)).is_ok());
+    assert_eq!(admitted.count(), 200);
+    assert!(core.observe(NOW, from(2)));
+    // From many addresses, too, they are bounded.
+    let hosts = (0..200_000u32).map(|n| SocketAddr::from((n.to_be_bytes(), 5)));
+    let observed = hosts.filter(|host| core.observe(NOW, *host)).count();
+    assert_eq!(observed, 100_000 - 201);
+}
+
 /// Of 200 requests at once, one for each answer, and one more for each five vouchers.
 #[test]
 fn vouchers_weigh_as_much_as_they_cost() {
