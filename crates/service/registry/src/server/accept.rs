@@ -245,8 +245,8 @@ impl Client {
             });
             let mut router = router.clone();
             async move {
-                place.set_busy(true);
                 let answer = router.call(request).await;
+                // It was since its body had come.
                 place.set_busy(false);
                 answer
             }

@@ -34,8 +34,7 @@ impl Places {
             next: 0,
             connections: HashMap::new(),
             sources: HashMap::new(),
-            unproven: BTreeSet::new(),
-            idle: BTreeSet::new(),
+            crowds: BTreeSet::new(),
             refused: 0,
             evicted: 0,
         };
@@ -87,7 +86,7 @@ impl Place {
         self.places.room().change(self.id, |it| it.proven = true);
     }
 
-    /// Notes whether a request runs on the connection.
+    /// Notes whether a request runs on the connection: one that is here with its body.
     pub(super) fn set_busy(&self, busy: bool) {
         self.places.room().change(self.id, |it| it.busy = busy);
     }
@@ -105,16 +104,16 @@ struct Room {
     next: Id,
     connections: HashMap<Id, Connection>,
     sources: HashMap<[u8; 8], Source>,
-    /// For each source, how many unproven connections it has and the oldest of them. The last
-    /// entry names the first one to go.
-    unproven: BTreeSet<(usize, Reverse<Id>)>,
-    /// The proven connections without a running request.
-    idle: BTreeSet<Id>,
+    /// Of each source with connections that may go. The last entry names the first one to go.
+    crowds: BTreeSet<Crowd>,
     /// Connections that found no place.
     refused: u64,
     /// Connections that lost theirs.
     evicted: u64,
 }
+
+/// How many connections of a source may go, whether some are unproven, and which one goes first.
+type Crowd = (usize, bool, Reverse<Id>);
 
 struct Connection {
     source: [u8; 8],
@@ -132,8 +131,11 @@ struct Source {
 }
 
 impl Source {
-    fn crowd(&self) -> Option<(usize, Reverse<Id>)> {
-        Some((self.unproven.len(), Reverse(*self.unproven.first()?)))
+    /// The oldest unproven one goes first, or else the oldest idle one.
+    fn crowd(&self) -> Option<Crowd> {
+        let count = self.unproven.len() + self.idle.len();
+        let first = self.unproven.first().or(self.idle.first())?;
+        Some((count, !self.unproven.is_empty(), Reverse(*first)))
     }
 }
 
@@ -142,8 +144,8 @@ impl Room {
         let own = self.sources.get(&key);
         match own.filter(|own| own.all >= self.per_source) {
             Some(own) => {
-                let first = own.unproven.first().or(own.idle.first());
-                self.evict(*first?);
+                let (_, _, Reverse(first)) = own.crowd()?;
+                self.evict(first);
             }
             None if self.connections.len() >= self.all => self.make_way()?,
             None => {}
@@ -162,12 +164,11 @@ impl Room {
         Some((id, evicted))
     }
 
-    /// Evicts the oldest unproven connection of the source that has most of them, so that a few
-    /// sources push out only each other. If all are proven, evicts the oldest idle one.
+    /// Evicts a connection of the source that has most of those that may go, so that a few sources
+    /// push out only each other, whatever they have proven.
     fn make_way(&mut self) -> Option<()> {
-        let crowded = self.unproven.last().map(|(_, Reverse(oldest))| *oldest);
-        let goes = crowded.or_else(|| self.idle.first().copied())?;
-        self.evict(goes);
+        let (_, _, Reverse(first)) = *self.crowds.last()?;
+        self.evict(first);
         Some(())
     }
 
@@ -203,7 +204,7 @@ impl Room {
         }
         let source = self.sources.entry(connection.source).or_default();
         if let Some(crowd) = source.crowd() {
-            self.unproven.remove(&crowd);
+            self.crowds.remove(&crowd);
         }
         match enters {
             true => source.all += 1,
@@ -211,14 +212,11 @@ impl Room {
         }
         match (connection.proven, connection.busy) {
             (false, _) => put(&mut source.unproven, id, enters),
-            (true, false) => {
-                put(&mut source.idle, id, enters);
-                put(&mut self.idle, id, enters);
-            }
+            (true, false) => put(&mut source.idle, id, enters),
             (true, true) => {}
         }
         if let Some(crowd) = source.crowd() {
-            self.unproven.insert(crowd);
+            self.crowds.insert(crowd);
         }
         if source.all == 0 {
             self.sources.remove(&connection.source);
@@ -297,6 +295,26 @@ mod tests {
         }
     }
 
+    /// Whoever has a valid secret can prove any number of connections, too.
+    #[test]
+    fn a_crowd_that_has_proven_itself_makes_way_for_newcomers() {
+        let places = Places::new(9, 4);
+        let mut crowd: Vec<_> = (0..8).map(|n| places.enter(from(n % 2)).unwrap()).collect();
+        crowd.iter().for_each(|(place, _)| place.prove());
+        let mut honest = places.enter(from(9)).unwrap();
+        for host in [0, 1].repeat(10) {
+            crowd.push(places.enter(from(host)).unwrap());
+            crowd.last().unwrap().0.prove();
+        }
+        assert!(!gone(&mut honest.1));
+        let mut late = places.enter(from(8)).unwrap();
+        assert!(!gone(&mut honest.1) && !gone(&mut late.1));
+        let stay = crowd
+            .iter_mut()
+            .filter_map(|(_, it)| (!gone(it)).then_some(()));
+        assert_eq!(stay.count(), 7);
+    }
+
     #[test]
     fn a_source_at_its_bound_takes_its_own_places() {
         let places = Places::new(10, 2);
@@ -333,6 +351,6 @@ mod tests {
         assert_eq!(places.make_way(), None);
         let room = places.room();
         assert!(room.connections.is_empty() && room.sources.is_empty());
-        assert!(room.unproven.is_empty() && room.idle.is_empty());
+        assert!(room.crowds.is_empty());
     }
 }

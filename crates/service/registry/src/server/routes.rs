@@ -138,6 +138,8 @@ impl FromRequest<Arc<App>> for Asked {
             }
             Ok(Err(_)) => return Err(Problem::Slow),
         };
+        // Not before: it costs nothing to begin a request.
+        place.set_busy(true);
         Ok(Self {
             from: address,
             place,
@@ -286,7 +288,6 @@ async fn heartbeat(State(app): State<Arc<App>>, asked: Asked) -> Result<Response
     let lease = {
         let mut core = app.core();
         let lease = core.open_lease(now, asked.from, &asked.bearer)?;
-        asked.place.prove();
         if core.superseded(&lease) {
             return Err(Problem::LeaseEnded);
         }
@@ -300,10 +301,11 @@ async fn heartbeat(State(app): State<Arc<App>>, asked: Asked) -> Result<Response
         Ok(None) => app.core().renew(now, &lease),
         Err(error) => return Err(app.store_failed(&error)),
     };
-    match renewed {
-        true => Ok(json(&Renewed { lease_s: LEASE_S })),
-        false => Err(Problem::LeaseEnded),
+    if !renewed {
+        return Err(Problem::LeaseEnded);
     }
+    asked.place.prove();
+    Ok(json(&Renewed { lease_s: LEASE_S }))
 }
 
 /// Give up a lease, which is the bearer: nobody is sent to the relay any more
@@ -315,7 +317,6 @@ async fn leave(State(app): State<Arc<App>>, asked: Asked) -> Result<StatusCode, 
     let record = {
         let mut core = app.core();
         let lease = core.open_lease(now, asked.from, &asked.bearer)?;
-        asked.place.prove();
         let known = core.relays().get(&lease.relay).cloned();
         let known = known.filter(|record| record.lease == lease.number && !record.left);
         known.ok_or(Problem::LeaseEnded)?
@@ -324,6 +325,7 @@ async fn leave(State(app): State<Arc<App>>, asked: Asked) -> Result<StatusCode, 
         .leave(&record)
         .await
         .map_err(|error| app.store_failed(&error))?;
+    asked.place.prove();
     tracing::info!(relay = %record.relay, "left");
     // The entry stays to detect a replayed enrolment.
     let left = Record {

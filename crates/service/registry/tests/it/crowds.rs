@@ -7,10 +7,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use crate::common::{RELAY_TOKEN, Registry, TestRelay, key};
+use crate::common::{
+    CLIENT_TOKEN, RELAY_TOKEN, Registry, TestRelay, ask, enrolment, eventually, key,
+};
 use manyway_registry::api::{encode, enrolment_bytes};
 use manyway_registry::server::Connections;
-use manyway_registry::{RegistryUrl, tls};
+use manyway_registry::{RegistryUrl, Tokens, tls};
 use manyway_relay::keys::sign;
 use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
@@ -55,8 +57,29 @@ async fn shake(stream: TcpStream, url: &RegistryUrl) -> std::io::Result<TlsStrea
 }
 
 async fn secured(registry: &Registry) -> TlsStream<TcpStream> {
-    let stream = dial(1, registry.address).await.unwrap();
-    shake(stream, &registry.url).await.unwrap()
+    connect(1, registry).await
+}
+
+fn request(line: &str, bearer: &str, body: &str) -> String {
+    format!(
+        "{line} HTTP/1.1\r\nHost: r\r\nAuthorization: Bearer {bearer}\r\nContent-Length: \
+         {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+/// The status of the next answer, after which the connection is open for a request.
+async fn status(stream: &mut TlsStream<TcpStream>) -> u16 {
+    let mut answer = [0; 2000];
+    let len = timeout(PATIENCE, stream.read(&mut answer)).await;
+    let answer = str::from_utf8(&answer[..len.unwrap().unwrap()]).unwrap();
+    answer["HTTP/1.1 ".len()..][..3].parse().unwrap()
+}
+
+async fn exchange(stream: &mut TlsStream<TcpStream>, line: &str, bearer: &str, body: &str) -> u16 {
+    let text = request(line, bearer, body);
+    stream.write_all(text.as_bytes()).await.unwrap();
+    status(stream).await
 }
 
 /// Waits until the registry has closed the connection.
@@ -338,4 +361,117 @@ async fn a_registry_without_files_goes_on_when_there_are_some() {
     registry.hoard(false);
     let open = timeout(PATIENCE, registry.ask("GET /health", "", ""));
     assert_eq!(open.await.expect("in time").unwrap().0, 200);
+}
+
+async fn with_two_places() -> Registry {
+    Registry::bounded(Connections {
+        all: 2,
+        per_source: 2,
+        ..patient()
+    })
+    .await
+}
+
+async fn connect(host: u8, registry: &Registry) -> TlsStream<TcpStream> {
+    let stream = dial(host, registry.address).await.unwrap();
+    shake(stream, &registry.url).await.unwrap()
+}
+
+async fn is_empty(registry: &Registry) {
+    has(registry, "connections 0").await;
+}
+
+/// Waits until the metrics say so.
+async fn has(registry: &Registry, sample: &str) {
+    let line = format!("\nmanyway_registry_{sample}\n");
+    let said = async || registry.handle.to_prometheus().contains(&line);
+    eventually(sample, said).await;
+}
+
+/// A lease that was given up, and one whose token is gone.
+#[tokio::test]
+async fn a_lease_that_is_over_proves_nothing() {
+    for (line, revoked, expected) in [
+        ("POST /v1/heartbeat", false, 410),
+        ("POST /v1/leave", false, 410),
+        ("POST /v1/heartbeat", true, 401),
+    ] {
+        let registry = with_two_places().await;
+        let mut leases = Vec::new();
+        for seed in [1, 2] {
+            let relay = TestRelay::start(seed, key(1).id());
+            let body = enrolment(&registry, &relay, relay.seed, &[relay.address]).await;
+            let (_, enrolled) = ask(&registry, "POST", "/v1/relays", RELAY_TOKEN, &body).await;
+            leases.push(enrolled["lease"].as_str().unwrap().to_owned());
+        }
+        if !revoked {
+            ask(&registry, "POST", "/v1/leave", &leases[1], "").await;
+        }
+        is_empty(&registry).await;
+        let connect = async |host| connect(host, &registry).await;
+        let mut good = connect(2).await;
+        assert_eq!(
+            exchange(&mut good, "POST /v1/heartbeat", &leases[0], "").await,
+            200
+        );
+        if revoked {
+            registry.handle.set_tokens(Tokens::default());
+        }
+        let mut over = connect(3).await;
+        assert_eq!(exchange(&mut over, line, &leases[1], "").await, expected);
+        let _new = connect(4).await;
+        is_closed(over).await;
+        assert_eq!(exchange(&mut good, "GET /health", "", "").await, 200);
+    }
+}
+
+/// Whoever has proven itself and waits for an answer isn't interrupted, although it came first.
+#[tokio::test]
+async fn a_listener_that_waits_keeps_its_place() {
+    let registry = with_two_places().await;
+    let client = json!({ "client": key(1).id().to_string() }).to_string();
+    let (_, enrolled) = ask(&registry, "POST", "/v1/clients", CLIENT_TOKEN, &client).await;
+    let credential = enrolled["credential"].as_str().unwrap();
+    is_empty(&registry).await;
+    let name = encode(&[2; 16]);
+    let listen = json!({ "owner": encode(&[1; 16]), "sealed": "x", "wait_s": 25 }).to_string();
+    let text = request(&format!("PUT /v1/meetings/{name}"), credential, &listen);
+    let mut listener = connect(2, &registry).await;
+    listener.write_all(text.as_bytes()).await.unwrap();
+    has(&registry, "listeners 1").await;
+    let mut idle = connect(3, &registry).await;
+    assert_eq!(
+        exchange(&mut idle, "POST /v1/clients", CLIENT_TOKEN, &client).await,
+        200
+    );
+    let mut caller = connect(4, &registry).await;
+    is_closed(idle).await;
+    let call = format!("POST /v1/meetings/{name}/callers");
+    let called = exchange(&mut caller, &call, "", r#"{"sealed":"y"}"#).await;
+    assert_eq!((called, status(&mut listener).await), (200, 200));
+}
+
+/// However valid what they have shown is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_few_addresses_that_send_no_bodies_dont_shut_a_registry() {
+    let registry = SmallRegistry::start(128);
+    let relay = TestRelay::start(1, key(1).id());
+    let lease = registry.enrol(&relay).await;
+    let mut held = Vec::new();
+    // More than there are places.
+    for host in (2..7).cycle().take(5 * 14) {
+        let stream = dial(host, registry.address).await.unwrap();
+        let Ok(mut stream) = shake(stream, &registry.url).await else {
+            continue;
+        };
+        assert_eq!(
+            exchange(&mut stream, "POST /v1/heartbeat", &lease, "").await,
+            200
+        );
+        let head = b"POST /v1/vouchers HTTP/1.1\r\nHost: r\r\nContent-Length: 9\r\n\r\n";
+        stream.write_all(head).await.unwrap();
+        held.push(stream);
+    }
+    let beat = timeout(PATIENCE, registry.ask("POST /v1/heartbeat", &lease, ""));
+    assert_eq!(beat.await.expect("in time").expect("a place").0, 200);
 }
