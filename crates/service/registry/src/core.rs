@@ -40,9 +40,9 @@ const CODE_LIFE: Duration = Duration::from_secs(3600);
 /// use it.
 const VOUCHER_LIFE: Duration = Duration::from_secs(2 * 3600);
 
-/// The weights of requests: the time and room that they take.
-const WEIGHT_ENROL: u64 = 10;
-const WEIGHT_MEETING: u64 = 2;
+/// What requests weigh beside the 1 of [`Core::admit`]: the time and room that they take.
+const WEIGHT_ENROL: u64 = 9;
+const WEIGHT_MEETING: u64 = 1;
 /// This many vouchers weigh as much as one more request: a signature takes about 25 µs.
 const VOUCHERS_PER_WEIGHT: usize = 5;
 /// Buckets per row of a sketch of hosts.
@@ -122,7 +122,8 @@ struct Credential {
     expires: u32,
 }
 
-/// A registry without sockets, clock and disk.
+/// A registry without sockets, clock and disk. [`Core::admit`] comes before each request: the other
+/// calls count only what a request weighs beside that.
 pub struct Core {
     key: RegistryKey,
     codes: Codes,
@@ -317,14 +318,13 @@ impl Core {
     /// The lease that a text stands for, whether it has ended or not.
     ///
     /// # Errors
-    /// This registry didn't issue it, or the source has sent too many requests.
+    /// This registry didn't issue it.
     pub fn open_lease(
         &mut self,
         now: Duration,
         from: SocketAddr,
         text: &str,
     ) -> Result<Lease, Problem> {
-        self.admit(now, from)?;
         let Some(bytes) = self.codes.open::<40>(Code::Lease, text) else {
             return Err(self.failed(now, from, Problem::Lease));
         };
@@ -438,7 +438,6 @@ impl Core {
         credential: &str,
         request: &AskVouchers,
     ) -> Result<Vec<api::VouchedRelay>, Problem> {
-        self.admit(now, from)?;
         let credential = self.credential(now, from, credential)?;
         let chosen = self.choose(now, from, &credential, request);
         self.counted(&credential, chosen, |used, relays| {

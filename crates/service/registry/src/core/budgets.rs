@@ -14,7 +14,7 @@ const WEIGHT_FAILED: u64 = 20;
 const OBSERVATIONS: u64 = 50_000;
 
 impl Core {
-    /// Counts a request against its source's budget.
+    /// Counts a request against its source's budget, before anything is done for it.
     ///
     /// # Errors
     /// The source has sent too many.
@@ -34,7 +34,7 @@ impl Core {
         admitted
     }
 
-    pub(super) fn charge(
+    pub(crate) fn charge(
         &mut self,
         now: Duration,
         from: SocketAddr,

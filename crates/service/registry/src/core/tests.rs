@@ -286,7 +286,10 @@ fn vouchers_weigh_as_much_as_they_cost() {
             more: Some(more),
             ..AskVouchers::default()
         };
-        let asked = (0..300).filter(|_| core.vouchers(NOW, from(2), &credential, &ask).is_ok());
+        let asked = (0..300).filter(|_| {
+            let admitted = core.admit(NOW, from(2));
+            admitted.is_ok() && core.vouchers(NOW, from(2), &credential, &ask).is_ok()
+        });
         assert_eq!(asked.count(), answered, "{more}");
     }
 }

@@ -5,10 +5,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use manyway_relay::exposition::Exposition;
 
 use super::App;
+use super::accept::From;
+use crate::Problem;
+
+pub(super) const DESCRIPTION: &str = "/v1/openapi.json";
+pub(super) const HEALTH: &str = "/health";
 
 /// How many requests had which result, by path. The routes' paths and the results are a fixed set,
 /// so its size is bounded.
@@ -45,11 +50,30 @@ impl Requests {
     }
 }
 
-/// Counts a request once it has its answer.
+/// What a request weighs before its body is read; handlers add to that. The description is long,
+/// and monitors may ask for the health at any rate.
+fn weight(path: &str) -> u64 {
+    match path {
+        HEALTH => 0,
+        DESCRIPTION => 10,
+        _ => 1,
+    }
+}
+
+/// Counts a request against its source's budget, whatever it is, and once it has its answer.
 pub(super) async fn counted(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let path = request.extensions().get::<MatchedPath>().cloned();
-    let response = next.run(request).await;
     let path = path.as_ref().map_or(OTHER, MatchedPath::as_str);
+    let admitted = match request.extensions().get::<From>() {
+        Some(from) => app
+            .core()
+            .charge(app.clock.now(), from.address, weight(path)),
+        None => Err(Problem::NotFound),
+    };
+    let response = match admitted {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    };
     let refused = response.extensions().get::<Refused>();
     app.requests
         .count(path, refused.map_or("ok", |refused| refused.0));

@@ -23,7 +23,7 @@ use utoipa_axum::routes;
 
 use super::App;
 use super::accept::From;
-use super::metrics::{Refused, counted};
+use super::metrics::{DESCRIPTION, HEALTH, Refused, counted};
 use super::places::Place;
 use crate::api::{
     About, Answer, AnswerOffer, AskVouchers, Call, Callers, Challenge, ClientEnrolled, EnrolClient,
@@ -87,10 +87,10 @@ pub(super) fn router(app: Arc<App>) -> Router {
     let json = [(CONTENT_TYPE, "application/json")];
     router
         .route(
-            "/v1/openapi.json",
+            DESCRIPTION,
             axum::routing::get(async move || (json, description.clone())),
         )
-        .route("/health", axum::routing::get(async || "ok\n"))
+        .route(HEALTH, axum::routing::get(async || "ok\n"))
         .fallback(async || Problem::NotFound)
         .method_not_allowed_fallback(async || Problem::Method)
         .layer(from_fn_with_state(Arc::clone(&app), counted))
@@ -171,7 +171,8 @@ pub(crate) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
 }
 
 /// Who the registry is
-#[utoipa::path(get, path = "/v1/registry", responses((status = 200, body = About)))]
+#[utoipa::path(get, path = "/v1/registry",
+    responses((status = 200, body = About), (status = 429, body = ErrorBody)))]
 async fn about(State(app): State<Arc<App>>) -> Response {
     json(&app.about)
 }
@@ -179,12 +180,9 @@ async fn about(State(app): State<Arc<App>>) -> Response {
 /// Get something to sign, for the enrolment of a relay
 #[utoipa::path(get, path = "/v1/challenge",
     responses((status = 200, body = Challenge), (status = 429, body = ErrorBody)))]
-async fn challenge(State(app): State<Arc<App>>, asked: Asked) -> Result<Response, Problem> {
-    let now = app.clock.now();
-    let mut core = app.core();
-    core.admit(now, asked.from)?;
-    let challenge = core.challenge(now);
-    Ok(json(&Challenge { challenge }))
+async fn challenge(State(app): State<Arc<App>>) -> Response {
+    let challenge = app.core().challenge(app.clock.now());
+    json(&Challenge { challenge })
 }
 
 /// Enrol a relay, with a relay's token as bearer

@@ -340,6 +340,7 @@ fn a_source_that_tries_numbers_is_stopped() {
         let request = TakeOffer {
             guest: encode(&[2; 16]),
         };
+        core.admit(NOW, from(2))?;
         core.take_offer(NOW, from(2), number, &request)
     };
     let tries = (10..110).take_while(|number| guess(&mut core, *number) != Err(Problem::Rate));
@@ -352,6 +353,7 @@ fn a_source_that_tries_numbers_is_stopped() {
         let request = TakeOffer {
             guest: encode(&[2; 16]),
         };
+        core.admit(NOW, from(4))?;
         core.take_offer(NOW, from(4), number, &request)
     };
     let taken = (10..30).take_while(|n| found(*n) != Err(Problem::Rate));

@@ -6,5 +6,6 @@ mod crowds;
 mod etcd;
 mod fuzz;
 mod load;
+mod rates;
 mod registry;
 mod security;

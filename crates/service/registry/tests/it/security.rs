@@ -328,7 +328,8 @@ fn floods_from_one_address_are_stopped_and_others_are_served() {
         client: key(1).id().to_string(),
     };
     let mut guess = |n: u32| {
-        core.enrol_client(NOW, from(3), &format!("guess{n:020}"), &body)
+        core.admit(NOW, from(3))
+            .and_then(|()| core.enrol_client(NOW, from(3), &format!("guess{n:020}"), &body))
             .unwrap_err()
     };
     let answered = (0..1000).filter(|n| guess(*n) == Problem::Token).count();
