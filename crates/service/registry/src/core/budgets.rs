@@ -54,8 +54,7 @@ impl Core {
         problem
     }
 
-    /// Counts HELLOs to these addresses against the budgets of each host and of all hosts: nobody
-    /// must be able to use the registry as a weapon.
+    /// Counts the first HELLOs to these addresses, one over TCP included.
     pub(super) fn probe(
         &mut self,
         now: Duration,
@@ -63,19 +62,20 @@ impl Core {
         tcp: bool,
     ) -> Result<(), Problem> {
         let hellos = 1 + u64::from(tcp);
-        for address in addresses {
-            let cells = self.targets.cells(&source(*address));
-            // Many relays may share one address, and each may restart often.
-            let allowance = Allowance::events(hellos, self.limits.rate.max(1));
-            let admitted = self.targets.take(cells, now, allowance)
-                && self
-                    .probes
-                    .take(now, Allowance::events(hellos, self.limits.probes.max(1)));
-            if !admitted {
-                return Err(Problem::Rate);
-            }
+        match addresses.iter().all(|to| self.hello(now, *to, hellos)) {
+            true => Ok(()),
+            false => Err(Problem::Rate),
         }
-        Ok(())
+    }
+
+    /// Counts HELLOs to an address against the budgets of its host and of all hosts: nobody must be
+    /// able to use the registry as a weapon. Returns whether they may be sent.
+    pub(crate) fn hello(&mut self, now: Duration, to: SocketAddr, hellos: u64) -> bool {
+        let cells = self.targets.cells(&source(to));
+        // Many relays may share one address, and each may restart often.
+        let host = Allowance::events(hellos, self.limits.rate.max(1));
+        let all = Allowance::events(hellos, self.limits.probes.max(1));
+        self.targets.take(cells, now, host) && self.probes.take(now, all)
     }
 }
 

@@ -19,8 +19,8 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-/// How long to wait for the answer to each of the HELLOs to an address. At most 192 bytes go to an
-/// address that may not be the relay's, fewer than the enrolment had.
+/// How long to wait for the answer to each of the HELLOs to an address. At most 192 bytes go to
+/// each address of an enrolment, if the budget of its host has room for all of them.
 const TRIES: [Duration; 3] = [
     Duration::from_millis(400),
     Duration::from_millis(800),
@@ -65,8 +65,14 @@ impl Prober {
         })
     }
 
-    /// Whether `relay` answers at `address`.
-    pub(super) async fn probe(&self, relay: RelayId, address: SocketAddr) -> bool {
+    /// Whether `relay` answers at `address`. Repeats the HELLO only if `may_repeat` says so, which
+    /// counts it.
+    pub(super) async fn probe(
+        &self,
+        relay: RelayId,
+        address: SocketAddr,
+        may_repeat: impl Fn() -> bool,
+    ) -> bool {
         let socket = match address.is_ipv4() {
             true => &self.v4.socket,
             false => match &self.v6 {
@@ -82,8 +88,10 @@ impl Prober {
         lock(&self.pending).insert(nonce, (address, answer));
         let _forget = Forget(&self.pending, nonce);
         let hello = Hello { nonce, relay }.to_bytes();
-        for wait in TRIES {
-            socket.send_to(&hello, address).await.ok();
+        for (n, wait) in TRIES.into_iter().enumerate() {
+            if n == 0 || may_repeat() {
+                socket.send_to(&hello, address).await.ok();
+            }
             if let Ok(answer) = timeout(wait, &mut answered).await {
                 return answer.is_ok();
             }

@@ -253,7 +253,8 @@ async fn prove(app: &Arc<App>, record: &Record) -> Result<(), Problem> {
     for &address in &record.addresses {
         let (app, relay, tcp) = (Arc::clone(app), record.relay, record.tcp);
         probes.spawn(async move {
-            if !app.prober.probe(relay, address).await {
+            let may_repeat = || app.core().hello(app.clock.now(), address, 1);
+            if !app.prober.probe(relay, address, may_repeat).await {
                 return Err(Problem::Unproved(address));
             }
             match tcp && !app.prober.probe_over_tcp(relay, address).await {
