@@ -24,7 +24,7 @@ pub(super) struct Requests(Mutex<BTreeMap<String, BTreeMap<&'static str, u64>>>)
 #[derive(Copy, Clone)]
 pub(super) struct Refused(pub(super) &'static str);
 
-/// The path of requests for something that isn't there.
+/// The path of requests for something that isn't there, and the result of unforeseen answers.
 const OTHER: &str = "other";
 
 impl Requests {
@@ -74,8 +74,35 @@ pub(super) async fn counted(State(app): State<Arc<App>>, request: Request, next:
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     };
-    let refused = response.extensions().get::<Refused>();
-    app.requests
-        .count(path, refused.map_or("ok", |refused| refused.0));
+    app.requests.count(path, result(&response));
     response
+}
+
+fn result(response: &Response) -> &'static str {
+    match response.extensions().get::<Refused>() {
+        Some(refused) => refused.0,
+        None if response.status().is_success() => "ok",
+        // Not of our making.
+        None => OTHER,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::StatusCode;
+
+    use super::*;
+
+    #[test]
+    fn only_successes_are_ok() {
+        for (response, expected) in [
+            ("x".into_response(), "ok"),
+            (StatusCode::NO_CONTENT.into_response(), "ok"),
+            (StatusCode::BAD_REQUEST.into_response(), OTHER),
+            (StatusCode::PERMANENT_REDIRECT.into_response(), OTHER),
+            (Problem::Rate.into_response(), "rate"),
+        ] {
+            assert_eq!(result(&response), expected, "{response:?}");
+        }
+    }
 }

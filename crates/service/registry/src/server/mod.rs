@@ -1,6 +1,7 @@
 //! The registry's server: HTTPS and UDP sockets around [`Core`].
 
 mod accept;
+mod asked;
 mod listen;
 mod metrics;
 mod observe;
@@ -26,9 +27,9 @@ use crate::store::{Store, StoreError};
 use crate::{Core, Problem, Tokens, api};
 
 pub use accept::Connections;
+pub(crate) use asked::read;
 use places::Places;
 pub use routes::openapi;
-pub(crate) use routes::read;
 
 /// A registry's configuration.
 pub struct ServerConfig {

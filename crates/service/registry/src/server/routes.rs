@@ -4,32 +4,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{FromRequest, Path, Request, State};
+use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use axum::http::header::CONTENT_TYPE;
 use axum::middleware::from_fn_with_state;
-use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use std::net::SocketAddr;
+use axum::response::Response;
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::App;
-use super::accept::From;
-use super::metrics::{DESCRIPTION, HEALTH, Refused, counted};
-use super::places::Place;
+use super::asked::{Asked, Param, json};
+use super::metrics::{DESCRIPTION, HEALTH, counted};
 use crate::api::{
     About, Answer, AnswerOffer, AskVouchers, Call, Callers, Challenge, ClientEnrolled, EnrolClient,
-    EnrolRelay, Enrolled, ErrorBody, HEARTBEAT_S, LEASE_S, Listen, Listener, MAX_BODY, MAX_WAIT_S,
-    Offer, OpenMailbox, OpenedMailbox, Parcel, Renewed, SendParcel, TakeOffer, Vouchers,
-    WatchMailbox,
+    EnrolRelay, Enrolled, ErrorBody, HEARTBEAT_S, LEASE_S, Listen, Listener, MAX_WAIT_S, Offer,
+    OpenMailbox, OpenedMailbox, Parcel, Renewed, SendParcel, TakeOffer, Vouchers, WatchMailbox,
 };
 use crate::core::LEASE;
 use crate::{Problem, Record};
@@ -95,79 +88,6 @@ pub(super) fn router(app: Arc<App>) -> Router {
         .method_not_allowed_fallback(async || Problem::Method)
         .layer(from_fn_with_state(Arc::clone(&app), counted))
         .with_state(app)
-}
-
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.status()).unwrap_or(StatusCode::BAD_REQUEST);
-        let mut response = json(&self.body());
-        *response.status_mut() = status;
-        response.extensions_mut().insert(Refused(self.code()));
-        response
-    }
-}
-
-fn json<T: Serialize>(value: &T) -> Response {
-    let text = serde_json::to_vec(value).expect("our types are JSON");
-    ([(CONTENT_TYPE, "application/json")], text).into_response()
-}
-
-/// A request, with its body.
-struct Asked {
-    from: SocketAddr,
-    place: Arc<Place>,
-    bearer: String,
-    body: Bytes,
-}
-
-impl FromRequest<Arc<App>> for Asked {
-    type Rejection = Problem;
-
-    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
-        let from = request.extensions().get::<From>();
-        let From { address, place } = from.cloned().ok_or(Problem::NotFound)?;
-        let bearer = request.headers().get(AUTHORIZATION);
-        let bearer = bearer.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
-        let bearer = bearer.unwrap_or_default().to_owned();
-        let body = Limited::new(request.into_body(), MAX_BODY).collect();
-        let body = match timeout(app.body, body).await {
-            Err(_) => return Err(Problem::Slow),
-            Ok(Ok(body)) => body.to_bytes(),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => {
-                return Err(Problem::TooLarge { limit: MAX_BODY });
-            }
-            Ok(Err(_)) => return Err(Problem::Slow),
-        };
-        // Not before: it costs nothing to begin a request.
-        place.set_busy(true);
-        Ok(Self {
-            from: address,
-            place,
-            bearer,
-            body,
-        })
-    }
-}
-
-impl Asked {
-    fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        read(&self.body)
-    }
-}
-
-/// Parses a body. The error says where it is wrong and doesn't quote it, since it may be secret.
-pub(crate) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
-    serde_json::from_slice(body).map_err(|error| {
-        let what = match error.classify() {
-            serde_json::error::Category::Data => "a field is missing, unknown or of another type",
-            _ => "it is no JSON",
-        };
-        Problem::Body(format!(
-            "{what}, line {} column {}",
-            error.line(),
-            error.column()
-        ))
-    })
 }
 
 /// Who the registry is
@@ -414,7 +334,7 @@ async fn vouchers(State(app): State<Arc<App>>, asked: Asked) -> Result<Response,
 )]
 async fn listen(
     State(app): State<Arc<App>>,
-    Path(name): Path<String>,
+    Param(name): Param<String>,
     asked: Asked,
 ) -> Result<Response, Problem> {
     let request: Listen = asked.read()?;
@@ -470,7 +390,7 @@ async fn wait_for<T>(
 )]
 async fn call(
     State(app): State<Arc<App>>,
-    Path(name): Path<String>,
+    Param(name): Param<String>,
     asked: Asked,
 ) -> Result<Response, Problem> {
     let request: Call = asked.read()?;
@@ -524,7 +444,7 @@ async fn open_mailbox(State(app): State<Arc<App>>, asked: Asked) -> Result<Respo
 )]
 async fn take_offer(
     State(app): State<Arc<App>>,
-    Path(number): Path<u32>,
+    Param(number): Param<u32>,
     asked: Asked,
 ) -> Result<Response, Problem> {
     let request: TakeOffer = asked.read()?;
@@ -553,7 +473,7 @@ async fn take_offer(
 )]
 async fn answer_offer(
     State(app): State<Arc<App>>,
-    Path(number): Path<u32>,
+    Param(number): Param<u32>,
     asked: Asked,
 ) -> Result<Response, Problem> {
     let request: AnswerOffer = asked.read()?;
@@ -587,7 +507,7 @@ async fn answer_offer(
 )]
 async fn watch_mailbox(
     State(app): State<Arc<App>>,
-    Path(number): Path<u32>,
+    Param(number): Param<u32>,
     asked: Asked,
 ) -> Result<Response, Problem> {
     let request: WatchMailbox = asked.read()?;
@@ -621,7 +541,7 @@ async fn watch_mailbox(
 )]
 async fn send_parcel(
     State(app): State<Arc<App>>,
-    Path(number): Path<u32>,
+    Param(number): Param<u32>,
     asked: Asked,
 ) -> Result<StatusCode, Problem> {
     let request: SendParcel = asked.read()?;

@@ -306,6 +306,32 @@ async fn oversized_bodies_heads_and_counts_are_refused() {
     );
 }
 
+/// As in all errors, nothing of it is repeated, and the answer is one for programs.
+#[tokio::test]
+async fn invalid_paths_get_an_error_like_others() {
+    let registry = Registry::start().await;
+    for line in [
+        "POST /v1/mailboxes/%1b%5b31m/guest",
+        "POST /v1/mailboxes/-1/answer",
+        "POST /v1/mailboxes/4294967296/host",
+        "POST /v1/mailboxes/x/parcel",
+        "POST /v1/meetings/%ff/callers",
+        "PUT /v1/meetings/%ff",
+    ] {
+        let head = "Host: r\r\nConnection: close\r\n";
+        let request = format!("{line} HTTP/1.1\r\n{head}\r\n");
+        let answer = raw(&registry, request.as_bytes()).await;
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 400"), "{head}");
+        assert!(head.contains("application/json"), "{head}");
+        let wrong = "the path is invalid: it has to be as /v1/openapi.json describes it";
+        let expected = format!(r#"{{"error":{{"code":"field","message":"{wrong}"}}}}"#);
+        assert_eq!(body, expected, "{line}");
+    }
+    let text = registry.handle.to_prometheus();
+    assert!(text.contains("guest\",result=\"field\"} 1"), "{text}");
+}
+
 #[test]
 fn floods_from_one_address_are_stopped_and_others_are_served() {
     let mut core = core(
