@@ -27,7 +27,7 @@ pub mod tun;
 pub mod udp;
 mod umask;
 
-pub use clock::UnixClock;
+pub use clock::{ClockCheck, UnixClock};
 pub use hangup::ignores_hangup;
 pub use open_files::open_files;
 pub use pipe::SocketPipe;

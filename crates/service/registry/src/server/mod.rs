@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use manyway_os::UnixClock;
+use manyway_os::{ClockCheck, UnixClock};
 use manyway_relay::exposition::Exposition;
 use manyway_wire::relay::RelayId;
 use rustls::ServerConfig as TlsConfig;
@@ -243,10 +243,12 @@ impl Drop for Server {
     }
 }
 
-/// Ends leases, at most a second late.
+/// Ends leases, at most a second late, and checks the clock.
 async fn tick(app: Arc<App>) {
+    let mut check = ClockCheck::new(app.clock);
     loop {
         tokio::time::sleep(Duration::from_secs(1)).await;
+        check.check();
         app.core().tick(app.clock.now());
     }
 }

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use manyway_os::{UnixClock, tcp_listener};
+use manyway_os::{ClockCheck, UnixClock, tcp_listener};
 use manyway_wire::relay::{GRANT_LIFE, RelayId};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rand::SeedableRng;
@@ -122,6 +122,7 @@ pub struct Server {
     rotate: Duration,
     rng: ChaCha20Rng,
     clock: UnixClock,
+    check: ClockCheck,
     streams: Option<StreamServer>,
     shared: Arc<Shared>,
 }
@@ -232,6 +233,7 @@ impl Server {
             rotate: config.rotate.max(GRANT_LIFE),
             rng,
             clock,
+            check: ClockCheck::new(clock),
             shared,
         };
         server.set_invites(list);
@@ -320,6 +322,7 @@ impl Server {
             .unwrap_or_else(PoisonError::into_inner) = counters;
         self.sockets.iter_mut().for_each(Socket::recover);
         self.renew_keys();
+        self.check.check();
         if let Some(list) = self.invites.changed() {
             self.set_invites(list);
         }
