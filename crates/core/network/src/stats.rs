@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::DropReason;
+
 /// What happened on a link so far. `offered` = `delivered` + [`LinkStats::dropped`]. A fluid
 /// ([`Link::with_fluid`](crate::Link::with_fluid)) counts as so many packets of its size.
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Default)]
@@ -44,5 +46,17 @@ impl LinkStats {
             + self.dropped_forced
             + self.dropped_random
             + self.dropped_down
+    }
+
+    /// The count of what was dropped for that reason.
+    pub(crate) fn dropped_for(&mut self, reason: DropReason) -> &mut u64 {
+        match reason {
+            DropReason::Policed => &mut self.dropped_policed,
+            DropReason::QueueFull => &mut self.dropped_queue,
+            DropReason::Early => &mut self.dropped_early,
+            DropReason::Forced => &mut self.dropped_forced,
+            DropReason::RandomLoss => &mut self.dropped_random,
+            DropReason::Down => &mut self.dropped_down,
+        }
     }
 }

@@ -185,13 +185,10 @@ impl Emulator {
                 if let Some(place) = reading.links.get_mut(link)
                     && let Some(link) = state.traffic.link_mut(within)
                 {
-                    let stats = link.stats_at(now);
                     *place = LinkReading {
-                        carried: stats
-                            .bytes_delivered
-                            .saturating_sub(link.backlog_bytes(now)),
+                        carried: link.carried_bytes(now),
                         backlog: link.backlog_packets(now),
-                        stats,
+                        stats: link.stats_at(now),
                     };
                 }
             }

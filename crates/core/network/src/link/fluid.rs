@@ -324,7 +324,7 @@ impl Link {
         let passed = whole(fluid.taken() as f64);
         let on_wire = whole(fluid.taken() as f64 * fluid.wire_loss);
         let refused = whole(fluid.refused as f64);
-        let bytes = fluid.taken() as f64 * (1.0 - fluid.wire_loss) / self.per_byte as f64;
+        let bytes = fluid.taken() as f64 * fluid.survives() / self.per_byte as f64;
         LinkStats {
             offered: stats.offered + passed + refused,
             delivered: stats.delivered + passed - on_wire,
@@ -340,6 +340,11 @@ impl Link {
 }
 
 impl Fluid {
+    /// The part of it that the wire doesn't lose.
+    pub(super) fn survives(&self) -> f64 {
+        1.0 - self.wire_loss
+    }
+
     fn new(config: &LinkConfig, unit: u32, per_byte: u64) -> Result<Self, InvalidLink> {
         const ALLOWED: &str = "a link with a fluid has DropTail, no policer and no timetable";
         let Queue::DropTail(limit) = config.queue else {

@@ -11,6 +11,7 @@ use crate::queue::{Admission, Arrival, Gate};
 use crate::{DropReason, InvalidLink, Limit, LinkConfig, LinkStats, Packet, Verdict};
 
 mod backlog;
+mod doomed;
 mod fine;
 mod fluid;
 mod schedule;
@@ -19,6 +20,7 @@ mod waiting;
 mod wire;
 
 use backlog::Backlog;
+use doomed::Doomed;
 use fine::{FRACTION_BITS, service_time};
 pub(crate) use fine::{Fine, time_per_byte};
 use fluid::Fluid;
@@ -79,6 +81,7 @@ struct Rest {
     waiting: Option<Box<Waiting>>,
     fluid: Option<Box<Fluid>>,
     losses: Option<Box<Losses>>,
+    doomed: Doomed,
     wire: Wire,
     schedule: Option<Box<Schedule>>,
 }
@@ -286,9 +289,10 @@ impl Link {
         }
     }
 
-    /// What happened so far, with `busy` and `sojourn` up to `now` (not before the latest offer)
-    /// and no further: differences between two moments give exact means over the time between.
-    /// Costs O(backlog).
+    /// What happened so far, with `busy`, `sojourn` and drops up to `now` (not before the latest
+    /// offer) and no further: differences between two moments give exact means over the time
+    /// between. Packets that wait and will be lost are neither delivered nor dropped yet. Costs
+    /// O(backlog).
     pub fn stats_at(&self, now: Time) -> LinkStats {
         let now = now.as_nanos().max(self.latest_offer);
         let ahead = self
@@ -302,7 +306,22 @@ impl Link {
             sojourn: duration(self.sojourn + waited - self.stay_after(now)),
             ..self.packet_stats()
         };
+        let (_, stats) = self.rest.doomed.after(now, stats);
         self.with_fluid_stats(now, stats)
+    }
+
+    /// Bytes that have left the link by `now` (not before the latest offer) and that neither the
+    /// wire nor an outage has lost, a fluid's included. Costs O(backlog).
+    pub fn carried_bytes(&self, now: Time) -> u64 {
+        let at = now.as_nanos().max(self.latest_offer);
+        let (lost, stats) = self.rest.doomed.after(at, self.packet_stats());
+        let stats = self.with_fluid_stats(at, stats);
+        let waiting = self.backlog_bytes(Time::from_nanos(at));
+        let waiting = match &self.rest.fluid {
+            Some(fluid) => (waiting as f64 * fluid.survives()) as u64,
+            None => waiting - lost,
+        };
+        stats.bytes_delivered.saturating_sub(waiting)
     }
 
     /// Time spent serialising, in 2^-31 ns.
@@ -388,6 +407,7 @@ impl Link {
             },
             Err(reason) => {
                 self.rest.bytes_lost += u64::from(bytes);
+                self.rest.doomed.push(offered, (departs, bytes), reason);
                 self.rest.dropped(reason)
             }
         }
@@ -432,6 +452,7 @@ impl Link {
         let stopped = self.free_at.min(Fine::from_nanos(now));
         self.rest.busy_cut += self.free_at.bits() - stopped.bits();
         self.free_at = stopped;
+        self.rest.doomed.clear();
         self.rest.wire.cut(now);
     }
 }
@@ -449,6 +470,7 @@ impl Rest {
             waiting: Waiting::new(&config).map(Box::new),
             fluid: None,
             losses: Losses::new(config.loss, config.seed).map(Box::new),
+            doomed: Doomed::default(),
             wire: Wire::new(&config),
             schedule: Schedule::new(&config).map(Box::new),
             config,
@@ -513,15 +535,7 @@ impl Rest {
 
     #[cold]
     fn dropped(&mut self, reason: DropReason) -> Verdict {
-        let stats = &mut self.stats;
-        *match reason {
-            DropReason::Policed => &mut stats.dropped_policed,
-            DropReason::QueueFull => &mut stats.dropped_queue,
-            DropReason::Early => &mut stats.dropped_early,
-            DropReason::Forced => &mut stats.dropped_forced,
-            DropReason::RandomLoss => &mut stats.dropped_random,
-            DropReason::Down => &mut stats.dropped_down,
-        } += 1;
+        *self.stats.dropped_for(reason) += 1;
         Verdict::Dropped(reason)
     }
 }

@@ -336,7 +336,7 @@ impl Recorder {
         let records = self.links.iter().zip(&self.link_names).zip(delays);
         let results = records.map(|((LinkRecord { begin, end }, name), delays)| {
             let (before, after) = (&begin.stats, &end.stats);
-            let carried = end.carried.saturating_sub(begin.carried) as f64 * 8.0;
+            let carried = (end.carried - begin.carried) as f64 * 8.0;
             let waited = after.sojourn.saturating_sub(before.sojourn);
             let busy = after.busy.saturating_sub(before.busy);
             LinkResult {
@@ -406,16 +406,9 @@ impl LinkReading {
     fn of(link: &Link, now: Time) -> Self {
         Self {
             stats: link.stats_at(now),
-            carried: carried(link, now),
+            carried: link.carried_bytes(now),
         }
     }
-}
-
-/// Bytes that have left the link, without those lost on the wire; less than before if packets
-/// wait that will be lost.
-fn carried(link: &Link, now: Time) -> u64 {
-    let accepted = link.stats_at(now).bytes_delivered;
-    accepted.saturating_sub(link.backlog_bytes(now))
 }
 
 fn subflow_value(kind: SeriesKind, known: SubflowView, sample: &mut Sample<'_>) -> f64 {
@@ -432,8 +425,8 @@ fn subflow_value(kind: SeriesKind, known: SubflowView, sample: &mut Sample<'_>) 
 fn link_value(kind: SeriesKind, link: &Link, at: Time, sample: &mut Sample<'_>) -> f64 {
     match kind {
         SeriesKind::Queue => link.backlog_packets(at) as f64,
-        SeriesKind::Load => sample.per_second(carried(link, at)) * 8.0,
-        SeriesKind::Drops => sample.difference(link.stats().dropped()) as f64,
+        SeriesKind::Load => sample.per_second(link.carried_bytes(at)) * 8.0,
+        SeriesKind::Drops => sample.difference(link.stats_at(at).dropped()) as f64,
         _ => f64::NAN,
     }
 }

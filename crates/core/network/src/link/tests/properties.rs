@@ -174,9 +174,11 @@ proptest! {
             config.queue,
             Queue::DropTail(_) | Queue::Red(_) | Queue::Pie(_) | Queue::CoDel(_)
         );
-        let mut amounts = Vec::new();
+        let (mut amounts, mut carried) = (Vec::new(), Vec::new());
+        let mut left = Vec::new();
         let verdicts = drive(&mut link, &offers, |link, now| {
             amounts.push((now, link.backlog_bytes(now), link.backlog_packets(now)));
+            carried.push((now, link.carried_bytes(now)));
             let stats = link.stats_at(now);
             assert!(stats.busy <= now.since(Time::ZERO), "busier than the time that passed");
             assert!(stats.sojourn >= stats.busy, "a packet in service is in the queue");
@@ -193,6 +195,7 @@ proptest! {
                     prop_assert!(!in_order || !fifo || arrives >= last.1);
                     prop_assert!(!marked || packet.ecn || packet.l4s);
                     last = (departs, arrives);
+                    left.push((departs, u64::from(packet.bytes)));
                     seen.delivered += 1;
                     seen.bytes_delivered += u64::from(packet.bytes);
                 }
@@ -210,6 +213,10 @@ proptest! {
                 Limit::Bytes(limit) => prop_assert!(bytes <= limit),
                 Limit::Packets(limit) => prop_assert!(packets <= limit as usize),
             }
+        }
+        for (now, bytes) in carried {
+            let by_then = left.iter().filter(|(departs, _)| *departs <= now);
+            prop_assert_eq!(bytes, by_then.map(|(_, bytes)| bytes).sum::<u64>());
         }
         let stats = link.stats();
         let LinkStats { busy, sojourn, marked, .. } = stats;

@@ -12,6 +12,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::draw::Drawn;
 
+mod counted;
 mod managed;
 
 const MS: Duration = Duration::from_millis(1);

@@ -1,0 +1,77 @@
+//! What counts as carried, dropped and delivered, and when.
+
+use manyway_network::{Change, Timetable};
+
+use super::*;
+
+fn series(result: &RunResult, kind: &str) -> Vec<f64> {
+    let mut all = result.series.iter().filter(|series| series.kind == kind);
+    all.next().unwrap().values.clone()
+}
+
+/// Packets that wait haven't left the link, whether the wire will lose them or not.
+#[test]
+fn what_waits_to_be_lost_is_neither_carried_nor_dropped() {
+    let mut topology = parallel(&[10.0]);
+    let link = &mut topology.links[0].config;
+    link.queue = Queue::DropTail(Limit::Packets(1000));
+    link.loss = Loss::Bernoulli(0.5);
+    let mut flow = flow("reno", &[0]);
+    flow.unresponsive = true;
+    flow.rate = Some(Rate::from_mbps(40.0));
+    let mut experiment = experiment(topology, vec![flow], 1);
+    experiment.measure.series = vec![SeriesKind::Load, SeriesKind::Drops];
+    let result = run(&experiment, 1);
+    let link = &result.links[0];
+    // 833 packets leave, and half of them arrive. 3333 come, of which 1000 wait.
+    assert!((4.5e6..5.5e6).contains(&link.load_bps), "{link:?}");
+    let lost = 833.0 - link.load_bps / 12_000.0;
+    let dropped = (3333.0 - 1000.0 - 833.0) + lost;
+    assert!(
+        (link.packets_dropped as f64 - dropped).abs() < 3.0,
+        "{link:?}"
+    );
+    let loads = series(&result, "load");
+    assert!(
+        loads.iter().all(|load| (2e6..8e6).contains(load)),
+        "{loads:?}"
+    );
+    let drops: f64 = series(&result, "drops").iter().sum();
+    assert!((drops - dropped).abs() < 3.0, "{drops}");
+}
+
+#[test]
+fn what_an_outage_will_lose_waits_until_then() {
+    let mut topology = parallel(&[10.0]);
+    let link = &mut topology.links[0].config;
+    link.queue = Queue::DropTail(Limit::Packets(400));
+    link.timetable = Timetable {
+        changes: vec![Change {
+            at: Time::from_millis(3_050),
+            up: Some(false),
+            ..Change::default()
+        }],
+        period: None,
+    };
+    let mut flow = flow("reno", &[0]);
+    flow.unresponsive = true;
+    flow.rate = Some(Rate::from_mbps(12.0));
+    let mut experiment = experiment(topology, vec![flow], 4);
+    experiment.measure.interval = Duration::from_millis(100);
+    experiment.measure.series = vec![SeriesKind::Load, SeriesKind::Drops];
+    let result = run(&experiment, 1);
+    let (loads, drops) = (series(&result, "load"), series(&result, "drops"));
+    // The last that arrives left 10 ms before the outage.
+    let steady = &loads[10..30];
+    assert!(
+        steady.iter().all(|load| (9.9e6..10.1e6).contains(load)),
+        "{loads:?}"
+    );
+    assert!(
+        (3.8e6..4.2e6).contains(&loads[30]) && loads[31] == 0.0,
+        "{loads:?}"
+    );
+    // The queue fills at 2 Mbps, and the interval of the outage has all of it.
+    assert!(drops[..30].iter().all(|drops| *drops < 25.0), "{drops:?}");
+    assert!(drops[30] > 400.0 && drops[31] < 110.0, "{drops:?}");
+}
