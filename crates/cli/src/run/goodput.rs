@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use manyway_scenario::Experiment;
+use manyway_scenario::{Experiment, Flow};
 use manyway_simulate::batch::{Measured, Report, SpanReport};
 use manyway_simulate::measure::Estimate;
 use manyway_units::Time;
@@ -90,12 +90,16 @@ impl Column {
     }
 
     fn enter_parts(&mut self, of: Of, whole: Estimate, spans: &[SpanReport]) {
-        if spans.is_empty() {
-            self.goodputs.insert(of, whole);
-        }
         let spans = spans.iter().enumerate();
-        let spans = spans.map(|(part, span)| (Of { part, ..of }, span.goodput_bps));
-        self.goodputs.extend(spans);
+        let mut known: Vec<(Of, Estimate)> = spans
+            .map(|(part, span)| (Of { part, ..of }, span.goodput_bps))
+            .collect();
+        if known.is_empty() {
+            known.push((of, whole));
+        }
+        // Who wasn't there has none.
+        let known = known.into_iter().filter(|(_, goodput)| goodput.n > 0);
+        self.goodputs.extend(known);
     }
 
     /// Enters what a level computes for a point's subflows: `rate` gets a part of the time, a flow
@@ -147,47 +151,64 @@ fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
 }
 
-/// The mean over a part of the time of what holds from one moment to the next; of those moments
-/// alone in which there is a value.
+/// The mean of what holds from one moment to the next over those of a part of the time in which a
+/// flow is there; `None` if it never is.
 pub(super) fn over_time(
     part: &Part,
-    values: impl Iterator<Item = (Range<Time>, Option<f64>)>,
+    flow: &Flow,
+    values: impl Iterator<Item = (Range<Time>, f64)>,
 ) -> Option<f64> {
-    let (mut sum, mut time) = (0.0, 0.0);
+    let (begin, end) = (part.from.max(flow.start), part.until);
+    let end = end.min(flow.stop.unwrap_or(Time::MAX));
+    let mut sum = 0.0;
     for (when, value) in values {
-        let from = when.start.max(part.from);
-        let until = when.end.min(part.until);
-        if let Some(value) = value.filter(|_| from < until) {
-            let seconds = until.since(from).as_secs_f64();
-            sum += seconds * value;
-            time += seconds;
+        let (from, until) = (when.start.max(begin), when.end.min(end));
+        if from < until {
+            sum += value * until.since(from).as_secs_f64();
         }
     }
-    (time > 0.0).then(|| sum / time)
+    (begin < end).then(|| sum / end.since(begin).as_secs_f64())
 }
 
 #[cfg(test)]
 mod tests {
+    use manyway_scenario::Scenario;
+
     use super::*;
 
+    fn flow() -> Flow {
+        let text = "name = \"one\"\nduration = \"4 s\"\n\
+                    [links.a]\nrate = \"1 Mbps\"\ndelay = \"1 ms\"\n\
+                    [paths.a]\nlinks = [\"a\"]\n\
+                    [flows.one]\nlaw = \"reno\"\npaths = [\"a\"]\n";
+        let scenario = Scenario::parse(text, "one.toml").unwrap();
+        scenario.points().unwrap()[0].experiment.flows[0].clone()
+    }
+
     #[test]
-    fn a_mean_over_time_weighs_by_what_is_inside() {
+    fn a_mean_over_time_is_of_the_time_in_which_the_flow_is_there() {
         let at = |ms| Time::from_millis(ms);
         let part = Part {
             name: None,
             from: at(1000),
             until: at(4000),
         };
-        let values = [
-            (at(0)..at(2000), Some(1.0)),
-            (at(2000)..at(3500), None),
-            (at(3500)..at(9000), Some(4.0)),
-            (at(9000)..at(9500), Some(100.0)),
-        ];
-        assert_eq!(over_time(&part, values.into_iter()), Some(2.0));
-        assert_eq!(
-            over_time(&part, [(at(0)..at(1000), Some(1.0))].into_iter()),
-            None
-        );
+        let mut flow = flow();
+        let mean = |flow: &Flow| {
+            let values = [
+                (at(0)..at(2000), 1.0),
+                (at(2000)..at(3500), 0.0),
+                (at(3500)..at(9000), 4.0),
+                (at(9000)..at(9500), 100.0),
+            ];
+            over_time(&part, flow, values.into_iter())
+        };
+        assert_eq!(mean(&flow), Some(1.0));
+        flow.start = at(3000);
+        assert_eq!(mean(&flow), Some(2.0));
+        flow.stop = Some(at(3500));
+        assert_eq!(mean(&flow), Some(0.0));
+        flow.stop = Some(at(3000));
+        assert_eq!(mean(&flow), None);
     }
 }

@@ -81,3 +81,22 @@ fn what_cannot_be_done_is_said() {
     });
     insta::assert_snapshot!(told.join("\n"));
 }
+
+#[test]
+fn epochs_that_are_not_computed_belong_to_no_other() {
+    let place = tempfile::TempDir::new().unwrap();
+    let scenario = "name = \"changing\"\nduration = \"60 s\"\n\
+                    [links.l]\nrate = \"10 Mbps\"\ndelay = \"10 ms\"\n\
+                    timetable = [{ at = \"50 ms\", rate = \"2 Mbps\" }, \
+                    { at = \"100 ms\", rate = \"10 Mbps\" }]\ntimetable_period = \"150 ms\"\n\
+                    [paths.p]\nlinks = [\"l\"]\n[flows.f]\nlaw = \"reno\"\npaths = [\"p\"]\n";
+    std::fs::write(place.path().join("changing.toml"), scenario).unwrap();
+    let arguments = ["optimum", "changing.toml", "--json"];
+    let run = Running(common::manyway(place.path(), &arguments).spawn().unwrap()).finish();
+    let result = run.ok().json();
+    let epochs = result["epochs"].as_array().unwrap();
+    assert_eq!(epochs.len(), 200);
+    let last = epochs.last().unwrap();
+    let length = last["until_s"].as_f64().unwrap() - last["from_s"].as_f64().unwrap();
+    assert!(length < 0.11, "{last}");
+}

@@ -124,7 +124,6 @@ impl Solution {
         utility: Utility,
         only: Option<Duration>,
     ) -> Result<Self, NoOptimum> {
-        let end = Time::ZERO + experiment.duration;
         if let Some(at) = only.filter(|&at| at >= experiment.duration) {
             return Err(unfit(format!(
                 "`--at {}` is not before the scenario's end: choose less than {}",
@@ -132,9 +131,12 @@ impl Solution {
                 format_duration(experiment.duration)
             )));
         }
-        let moments = moments(experiment, only);
+        let mut moments = moments(experiment, only);
         let mut remarks = Vec::new();
-        if only.is_none() && moments.len() == MAX_EPOCHS {
+        let mut end = Time::ZERO + experiment.duration;
+        if moments.len() > MAX_EPOCHS {
+            end = moments[MAX_EPOCHS];
+            moments.truncate(MAX_EPOCHS);
             remarks.push(format!(
                 "manyway computed only {MAX_EPOCHS} epochs: choose later ones with `--at`."
             ));
@@ -254,6 +256,6 @@ fn only(points: &[Point], at: Option<Duration>) -> Result<&Point, NoOptimum> {
 fn moments(experiment: &Experiment, at: Option<Duration>) -> Vec<Time> {
     match at {
         Some(at) => vec![Time::ZERO + at],
-        None => epochs(experiment, MAX_EPOCHS),
+        None => epochs(experiment, MAX_EPOCHS + 1),
     }
 }

@@ -137,7 +137,7 @@ impl Rows {
                 tables.row(TRANSFERS, head.clone().chain(cells))?;
             }
             for subflow in &flow.subflows {
-                let cells = subflow_cells(subflow, flow.goodput_bps);
+                let cells = subflow_cells(subflow, flow);
                 let spans = self.spans.iter();
                 let spans = spans.map(|name| span_cell(point, subflow, name));
                 let rtts = share_cells(self.percentiles.rtt, subflow.rtt_percentiles_s);
@@ -177,10 +177,18 @@ fn group_of(experiment: &Experiment, flow: usize) -> String {
 
 fn flow_cells(flow: &FlowResult, all: f64) -> [String; 3] {
     [
-        number(flow.goodput_bps),
+        number(while_there(flow, flow.goodput_bps)),
         number(flow.carried_bps / all),
         number(flow.completion_s().unwrap_or(f64::NAN)),
     ]
+}
+
+/// A rate of a flow, which has none in a measured time in which it wasn't there.
+fn while_there(flow: &FlowResult, rate: f64) -> f64 {
+    match flow.active_s > 0.0 {
+        true => rate,
+        false => f64::NAN,
+    }
 }
 
 fn transfer_cells(transfer: &TransferResult) -> [String; 4] {
@@ -192,15 +200,15 @@ fn transfer_cells(transfer: &TransferResult) -> [String; 4] {
     ]
 }
 
-fn subflow_cells(subflow: &SubflowResult, flow_bps: f64) -> [String; 9] {
+fn subflow_cells(subflow: &SubflowResult, flow: &FlowResult) -> [String; 9] {
     let seen = |count: u64| match subflow.is_opaque() {
         true => String::new(),
         false => count.to_string(),
     };
     [
         subflow.path.clone(),
-        number(subflow.goodput_bps),
-        number(subflow.goodput_bps / flow_bps),
+        number(while_there(flow, subflow.goodput_bps)),
+        number(subflow.goodput_bps / flow.goodput_bps),
         number(subflow.window_mean_packets),
         number(subflow.rtt_mean_s),
         seen(subflow.loss_events),

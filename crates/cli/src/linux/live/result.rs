@@ -116,7 +116,7 @@ fn flow(experiment: &Experiment, outcome: &Outcome, index: usize, first: usize) 
                 };
                 between.goodputs(index, &between.subflows(first, count), seconds)
             }
-            _ => vec![0.0; count],
+            _ => vec![f64::NAN; count],
         }
     };
     let measure = &experiment.measure;

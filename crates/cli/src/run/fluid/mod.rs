@@ -118,10 +118,11 @@ fn enter(columns: &mut [Column; 2], point: usize, experiment: &Experiment, run: 
             let at = epoch.subflows.iter().position(|is| *is == (flow, path));
             let arriving =
                 |(at, rest): (usize, &Rest)| rest.rates_bps[at] * rest.kept[at] * payload;
-            let rate = at.zip(epoch.rest.as_ref()).map(arriving);
+            // Where it isn't there, it has nothing.
+            let rate = at.zip(epoch.rest.as_ref()).map_or(0.0, arriving);
             (epoch.times.0..epoch.times.1, rate)
         });
-        over_time(&parts[part], epochs)
+        over_time(&parts[part], sender, epochs)
     });
 }
 

@@ -403,9 +403,9 @@ impl<'a> Recorder<'a> {
     fn flow(&self, index: usize, class: usize) -> FluidFlow {
         let flow = &self.experiment.flows[index];
         let payload = self.payload(index);
-        let (from, until) = self.measured;
-        let stop = flow.stop.map_or(until, seconds);
-        let active = until.min(stop) - from.max(seconds(flow.start));
+        let stop = flow.stop.map_or(f64::INFINITY, seconds);
+        let there = |(from, until): (f64, f64)| until.min(stop) - from.max(seconds(flow.start));
+        let active = there(self.measured);
         let subflows = flow.paths.iter().enumerate().map(|(n, &path)| {
             let own = &self.subflows[self.first[class] + n];
             let total = &own.measured;
@@ -418,7 +418,10 @@ impl<'a> Recorder<'a> {
                     0.0
                 },
                 spans_bps: spans
-                    .map(|(packets, (from, until))| packets * payload / (until - from))
+                    .map(|(packets, &span)| match there(span) {
+                        active if active > 0.0 => packets * payload / active,
+                        _ => f64::NAN,
+                    })
                     .collect(),
                 window_mean_packets: total.window / total.seconds,
                 rtt_mean_s: total.rtt / total.seconds,

@@ -260,11 +260,9 @@ impl Recorder {
             let known = view.flow(index);
             let payload = f64::from(known.unit) * 8.0;
             let ended = known.finished.unwrap_or(Time::MAX).min(known.stop);
-            let active = self
-                .until
-                .min(ended)
-                .since(self.from.max(known.start))
-                .as_secs_f64();
+            let there = (known.start, ended);
+            let active = self.until.min(ended).since(self.from.max(known.start));
+            let active = active.as_secs_f64();
             let measured = self.until.since(self.from).as_secs_f64();
             let arrives = known.start < known.stop.min(self.end);
             let transfers = view.transfers(index).iter().map(|transfer| {
@@ -287,7 +285,7 @@ impl Recorder {
                     SubflowResult {
                         path: self.path_names[path].clone(),
                         goodput_bps: per_second(tally.delivered as f64 * payload, active),
-                        spans_bps: self.spans(record, payload),
+                        spans_bps: self.spans(record, payload, there),
                         window_mean_packets: tally.mean_window(),
                         rtt_mean_s: tally.mean_rtt(),
                         rtt_percentiles_s: view.rtts(number),
@@ -313,13 +311,15 @@ impl Recorder {
         results.collect()
     }
 
-    fn spans(&self, record: &SubflowRecord, payload: f64) -> Vec<f64> {
+    /// Rates in the spans while the flow was `there`; NaN where it wasn't.
+    fn spans(&self, record: &SubflowRecord, payload: f64, there: (Time, Time)) -> Vec<f64> {
         let spans = self.measure.spans.iter().zip(&record.spans);
         let rates = spans.map(|(span, &packets)| {
-            per_second(
-                packets as f64 * payload,
-                span.until.since(span.from).as_secs_f64(),
-            )
+            let (from, until) = (span.from.max(there.0), span.until.min(there.1));
+            match from < until {
+                true => packets as f64 * payload / until.since(from).as_secs_f64(),
+                false => f64::NAN,
+            }
         });
         rates.collect()
     }

@@ -67,7 +67,7 @@ pub struct SubflowResult {
     pub path: String,
     /// Goodput, bits/s.
     pub goodput_bps: f64,
-    /// Goodput in each named span, bits/s.
+    /// Goodput in each named span while its flow was there, bits/s; NaN where it wasn't.
     pub spans_bps: Vec<f64>,
     /// Time average of the congestion window while the subflow was there, packets; NaN if it
     /// wasn't.
