@@ -149,7 +149,7 @@ fn flow(experiment: &Experiment, outcome: &Outcome, index: usize, first: usize) 
     };
     let size = flow.size.as_ref().and_then(Distribution::fixed);
     let transfer = outcome.took[index].zip(size).map(|(took, bytes)| {
-        let alone = Alone::of(&experiment.topology, flow).seconds(bytes);
+        let alone = Alone::of(&experiment.topology, flow).seconds(bytes, false);
         TransferResult {
             bytes,
             start_s: start.as_secs_f64(),

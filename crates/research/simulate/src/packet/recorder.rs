@@ -44,6 +44,28 @@ pub(crate) struct FlowView {
     pub(crate) unit: u32,
 }
 
+impl FlowView {
+    /// Bytes of data in a unit, on the average of `delivered` ones of which so many bytes are
+    /// padding.
+    fn data(&self, delivered: u64, padding: u64) -> f64 {
+        let all = delivered * u64::from(self.unit);
+        match padding {
+            0 => self.unit.into(),
+            _ => all.saturating_sub(padding) as f64 / delivered.max(1) as f64,
+        }
+    }
+}
+
+/// Bytes that fill up the last packets of the transfers that were over between two times.
+fn padding(transfers: &[Transfer], unit: u32, (from, until): (Time, Time)) -> u64 {
+    let over = transfers
+        .iter()
+        .filter(|transfer| from < transfer.ended && transfer.ended <= until);
+    let unit = u64::from(unit);
+    over.map(|transfer| transfer.bytes.next_multiple_of(unit) - transfer.bytes)
+        .sum()
+}
+
 /// A transfer that is complete.
 #[derive(Debug, Copy, Clone)]
 pub(crate) struct Transfer {
@@ -258,12 +280,13 @@ impl Recorder {
         let mut records = self.subflows.iter().enumerate();
         let results = flows.iter().enumerate().map(|(index, flow)| {
             let known = view.flow(index);
-            let payload = f64::from(known.unit) * 8.0;
             let ended = known.finished.unwrap_or(Time::MAX).min(known.stop);
             let there = (known.start, ended);
             let active = self.until.min(ended).since(self.from.max(known.start));
             let active = active.as_secs_f64();
             let measured = self.until.since(self.from).as_secs_f64();
+            // Packets are full ones where data is counted in packets.
+            let whole = known.unit > 1;
             let arrives = known.start < known.stop.min(self.end);
             let transfers = view.transfers(index).iter().map(|transfer| {
                 let took_s = transfer.ended.since(transfer.began).as_secs_f64();
@@ -271,32 +294,41 @@ impl Recorder {
                     bytes: transfer.bytes,
                     start_s: transfer.began.as_secs_f64(),
                     took_s,
-                    slowdown: took_s / self.alone[index].seconds(transfer.bytes),
+                    slowdown: took_s / self.alone[index].seconds(transfer.bytes, whole),
                 }
             });
+            let own = records.by_ref().take(flow.paths.len());
+            let own: Vec<(usize, &SubflowRecord)> = own.collect();
+            let padding = |times| padding(view.transfers(index), known.unit, times);
+            let delivered = own.iter().map(|(_, record)| record.measured.0.delivered);
+            let data = known.data(delivered.sum(), padding((self.from, self.until)));
+            let spans = self.measure.spans.iter().enumerate();
+            let spans: Vec<f64> = spans
+                .map(|(n, span)| {
+                    let delivered = own.iter().map(|(_, record)| record.spans[n]);
+                    known.data(delivered.sum(), padding((span.from, span.until)))
+                })
+                .collect();
             let mut carried_bps = 0.0;
-            let subflows = flow
-                .paths
-                .iter()
-                .zip(&mut records)
-                .map(|(&path, (number, record))| {
-                    let (tally, stats) = record.measured;
-                    carried_bps += per_second(tally.delivered as f64 * payload, measured);
-                    SubflowResult {
-                        path: self.path_names[path].clone(),
-                        goodput_bps: per_second(tally.delivered as f64 * payload, active),
-                        spans_bps: self.spans(record, payload, there),
-                        window_mean_packets: tally.mean_window(),
-                        rtt_mean_s: tally.mean_rtt(),
-                        rtt_percentiles_s: view.rtts(number),
-                        loss_events: stats.loss_events,
-                        packets_sent: stats.packets_sent,
-                        packets_lost: stats.packets_lost,
-                        timeouts: stats.timeouts,
-                        openings: tally.openings,
-                        open_s: tally.active as f64 * 1e-9,
-                    }
-                });
+            let subflows = flow.paths.iter().zip(own).map(|(&path, (number, record))| {
+                let (tally, stats) = record.measured;
+                let bits = tally.delivered as f64 * data * 8.0;
+                carried_bps += per_second(bits, measured);
+                SubflowResult {
+                    path: self.path_names[path].clone(),
+                    goodput_bps: per_second(bits, active),
+                    spans_bps: self.spans(record, &spans, there),
+                    window_mean_packets: tally.mean_window(),
+                    rtt_mean_s: tally.mean_rtt(),
+                    rtt_percentiles_s: view.rtts(number),
+                    loss_events: stats.loss_events,
+                    packets_sent: stats.packets_sent,
+                    packets_lost: stats.packets_lost,
+                    timeouts: stats.timeouts,
+                    openings: tally.openings,
+                    open_s: tally.active as f64 * 1e-9,
+                }
+            });
             let subflows: Vec<SubflowResult> = subflows.collect();
             FlowResult {
                 name: flow.name.clone(),
@@ -311,13 +343,14 @@ impl Recorder {
         results.collect()
     }
 
-    /// Rates in the spans while the flow was `there`; NaN where it wasn't.
-    fn spans(&self, record: &SubflowRecord, payload: f64, there: (Time, Time)) -> Vec<f64> {
-        let spans = self.measure.spans.iter().zip(&record.spans);
-        let rates = spans.map(|(span, &packets)| {
+    /// Rates in the spans while the flow was `there`, with the bytes of data in a unit in each;
+    /// NaN where it wasn't.
+    fn spans(&self, record: &SubflowRecord, data: &[f64], there: (Time, Time)) -> Vec<f64> {
+        let spans = self.measure.spans.iter().zip(&record.spans).zip(data);
+        let rates = spans.map(|((span, &units), data)| {
             let (from, until) = (span.from.max(there.0), span.until.min(there.1));
             match from < until {
-                true => packets as f64 * payload / until.since(from).as_secs_f64(),
+                true => units as f64 * data * 8.0 / until.since(from).as_secs_f64(),
                 false => f64::NAN,
             }
         });

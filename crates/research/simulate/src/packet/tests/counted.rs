@@ -75,3 +75,33 @@ fn what_an_outage_will_lose_waits_until_then() {
     assert!(drops[..30].iter().all(|drops| *drops < 25.0), "{drops:?}");
     assert!(drops[30] > 400.0 && drops[31] < 110.0, "{drops:?}");
 }
+
+#[test]
+fn transfers_count_by_their_bytes() {
+    let mut small = flow("reno", &[0, 1]);
+    small.size = Some(100.into());
+    small.pause = Some(Distribution::Fixed(100_000_000));
+    let mut experiment = experiment(parallel(&[10.0, 10.0]), vec![small], 20);
+    experiment.measure.spans = vec![Span {
+        name: "late".to_owned(),
+        from: Time::from_millis(10_000),
+        until: Time::from_millis(20_000),
+    }];
+    let result = run(&experiment, 1);
+    let flow = &result.flows[0];
+    let of = |from: f64| {
+        let over = flow.transfers.iter();
+        let over = over.filter(|transfer| transfer.start_s + transfer.took_s > from);
+        over.map(|transfer| transfer.bytes as f64 * 8.0)
+            .sum::<f64>()
+    };
+    assert!(flow.transfers.len() > 100);
+    let (all, late) = (of(0.0) / 20.0, of(10.0) / 10.0);
+    assert!((flow.goodput_bps / all - 1.0).abs() < 1e-9, "{flow:?}");
+    let spans: f64 = flow
+        .subflows
+        .iter()
+        .map(|subflow| subflow.spans_bps[0])
+        .sum();
+    assert!((spans / late - 1.0).abs() < 1e-9, "{spans} {late}");
+}
