@@ -40,23 +40,26 @@ impl From<ShapeArgs> for Shape {
         match shape {
             ShapeArgs::Dumbbell { pairs } => Self::Dumbbell { pairs },
             ShapeArgs::ParkingLot { hops } => Self::ParkingLot { hops },
-            ShapeArgs::FatTree { ports } => Self::FatTree { ports },
-            ShapeArgs::Waxman { nodes, alpha, beta } => Self::Waxman { nodes, alpha, beta },
-            ShapeArgs::BarabasiAlbert { nodes, links } => Self::BarabasiAlbert { nodes, links },
+            ShapeArgs::FatTree { ports, .. } => Self::FatTree { ports },
+            ShapeArgs::Waxman {
+                nodes, alpha, beta, ..
+            } => Self::Waxman { nodes, alpha, beta },
+            ShapeArgs::BarabasiAlbert { nodes, links, .. } => Self::BarabasiAlbert { nodes, links },
         }
     }
 }
 
 impl From<&GenerateArgs> for Traffic {
     fn from(args: &GenerateArgs) -> Self {
+        let choice = args.shape.choice();
         Self {
             law: args.law.clone(),
             rate: args.rate,
             delay: args.delay,
             duration: args.duration,
-            subflows: args.subflows,
-            flows: args.flows,
-            seed: args.seed,
+            subflows: choice.subflows,
+            flows: args.shape.flows(),
+            seed: choice.seed,
         }
     }
 }

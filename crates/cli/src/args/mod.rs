@@ -294,6 +294,21 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "research")]
+    #[test]
+    fn a_topology_without_a_choice_takes_none() {
+        let parse = |shape, option| {
+            let arguments = ["manyway", "scenario", "generate", shape, option, "3"];
+            Cli::definition().try_get_matches_from(arguments)
+        };
+        for option in ["--flows", "--subflows", "--seed"] {
+            assert!(parse("waxman", option).is_ok(), "{option}");
+            for shape in ["dumbbell", "parking-lot"] {
+                assert!(parse(shape, option).is_err(), "{shape} {option}");
+            }
+        }
+    }
+
     #[test]
     fn the_definition_is_sound() {
         Cli::definition().debug_assert();

@@ -294,18 +294,51 @@ pub(crate) struct GenerateArgs {
         global = true
     )]
     pub(crate) duration: Duration,
+}
 
-    /// Paths of each flow of a fat-tree or a graph, where there are so many
-    #[arg(long, value_name = "N", default_value_t = 1, global = true)]
+/// What networks have whose flows have a choice of paths.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct ChoiceArgs {
+    /// Paths of each flow, where there are so many
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) subflows: u32,
 
-    /// Flows of a graph, each between two random nodes
-    #[arg(long, value_name = "N", default_value_t = 20, global = true)]
+    /// Seed of everything that is random about the network
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+/// What random graphs have.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct GraphArgs {
+    /// Flows, each between two random nodes
+    #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) flows: u32,
 
-    /// Seed of everything that is random about the network
-    #[arg(long, value_name = "N", default_value_t = 1, global = true)]
-    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) choice: ChoiceArgs,
+}
+
+impl ShapeArgs {
+    /// How its flows choose their paths: those that have no choice have one path.
+    pub(crate) fn choice(self) -> ChoiceArgs {
+        match self {
+            Self::FatTree { choice, .. } => choice,
+            Self::Waxman { graph, .. } | Self::BarabasiAlbert { graph, .. } => graph.choice,
+            Self::Dumbbell { .. } | Self::ParkingLot { .. } => ChoiceArgs {
+                subflows: 1,
+                seed: 1,
+            },
+        }
+    }
+
+    /// Flows between random nodes; 1 where the shape has its own.
+    pub(crate) fn flows(self) -> u32 {
+        match self {
+            Self::Waxman { graph, .. } | Self::BarabasiAlbert { graph, .. } => graph.flows,
+            _ => 1,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, Subcommand)]
@@ -327,6 +360,8 @@ pub(crate) enum ShapeArgs {
         /// Ports of each switch, an even number: 8 ports make 128 hosts
         #[arg(long, value_name = "N", default_value_t = 4)]
         ports: u32,
+        #[command(flatten)]
+        choice: ChoiceArgs,
     },
     /// Random nodes in a square, connected with probability alpha exp(-distance / (beta diagonal))
     /// (Waxman, 1988)
@@ -340,6 +375,8 @@ pub(crate) enum ShapeArgs {
         /// More long links, up to 1
         #[arg(long, value_name = "X", default_value_t = 0.2)]
         beta: f64,
+        #[command(flatten)]
+        graph: GraphArgs,
     },
     /// A graph that grows by nodes, which prefer neighbours with many links (Barabási and Albert,
     /// 1999)
@@ -350,6 +387,8 @@ pub(crate) enum ShapeArgs {
         /// Links of each new node
         #[arg(long, value_name = "N", default_value_t = 2)]
         links: u32,
+        #[command(flatten)]
+        graph: GraphArgs,
     },
 }
 
