@@ -386,3 +386,22 @@ fn extremes_saturate() {
         assert_eq!(link.offer(Time::MAX, Packet::new(u32::MAX)), never);
     }
 }
+
+#[test]
+fn what_the_wire_would_lose_is_gone_when_the_link_goes_down() {
+    let mut link = link(LinkConfig {
+        loss: Loss::Periodic { every: 2 },
+        ..twenty_mbps(packets(100))
+    });
+    let at = Time::from_micros;
+    for _ in 0..10 {
+        offer(&mut link, 0, 1500);
+    }
+    // Four have left, of which the wire loses two.
+    assert_eq!(link.carried_bytes(at(2_500)), 3000);
+    assert_eq!(link.stats_at(at(2_500)).dropped_random, 2);
+    link.set_up(at(2_500), false);
+    assert_eq!(link.stats_at(at(2_500)).dropped_random, 5);
+    assert_eq!(link.backlog_bytes(at(2_500)), 0);
+    assert!(link.carried_bytes(at(2_500)) <= 7500);
+}
