@@ -19,6 +19,8 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
+use crate::Problem;
+
 /// How long to wait for the answer to each of the HELLOs to an address. At most 192 bytes go to
 /// each address of an enrolment, if the budget of its host has room for all of them.
 const TRIES: [Duration; 3] = [
@@ -27,7 +29,7 @@ const TRIES: [Duration; 3] = [
     Duration::from_millis(1200),
 ];
 
-/// How long a relay may take to answer over TCP.
+/// How long a relay may take to answer over TCP, and how long its turn may be in coming.
 const OVER_TCP: Duration = Duration::from_millis(2400);
 
 type Pending = Arc<Mutex<HashMap<Nonce, (SocketAddr, oneshot::Sender<()>)>>>;
@@ -101,8 +103,16 @@ impl Prober {
 
     /// Whether `relay` answers at `address` over TCP. Call it only after the relay has answered
     /// over UDP, so that the registry connects to no other hosts.
-    pub(super) async fn probe_over_tcp(&self, relay: RelayId, address: SocketAddr) -> bool {
-        let _permit = self.over_tcp.acquire().await;
+    ///
+    /// # Errors
+    /// Too many others are asked now.
+    pub(super) async fn probe_over_tcp(
+        &self,
+        relay: RelayId,
+        address: SocketAddr,
+    ) -> Result<bool, Problem> {
+        let turn = timeout(OVER_TCP, self.over_tcp.acquire()).await;
+        let _permit = turn.map_err(|_| Problem::Rate)?;
         let asked = async {
             let mut stream = TcpStream::connect(address).await?;
             stream
@@ -112,10 +122,10 @@ impl Prober {
             stream.read_exact(&mut reply).await?;
             io::Result::Ok(reply)
         };
-        match timeout(OVER_TCP, asked).await {
+        Ok(match timeout(OVER_TCP, asked).await {
             Ok(Ok(reply)) => matches!(StreamReply::decode(&reply), Ok(StreamReply::Welcome(_))),
             _ => false,
-        }
+        })
     }
 }
 
@@ -158,4 +168,18 @@ fn lock(
     pending: &Pending,
 ) -> std::sync::MutexGuard<'_, HashMap<Nonce, (SocketAddr, oneshot::Sender<()>)>> {
     pending.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_turn_over_tcp_that_does_not_come_is_refused() {
+        let prober = Prober::start(0).await.unwrap();
+        let relay = RelayId([1; RelayId::LEN]);
+        let asked = prober.probe_over_tcp(relay, (Ipv4Addr::LOCALHOST, 1).into());
+        let asked = timeout(2 * OVER_TCP, asked).await.expect("an end");
+        assert!(matches!(asked, Err(Problem::Rate)), "{asked:?}");
+    }
 }

@@ -177,7 +177,7 @@ async fn prove(app: &Arc<App>, record: &Record) -> Result<(), Problem> {
             if !app.prober.probe(relay, address, may_repeat).await {
                 return Err(Problem::Unproved(address));
             }
-            match tcp && !app.prober.probe_over_tcp(relay, address).await {
+            match tcp && !app.prober.probe_over_tcp(relay, address).await? {
                 true => Err(Problem::NoTcp(address)),
                 false => Ok(()),
             }
