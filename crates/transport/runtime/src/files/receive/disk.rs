@@ -207,6 +207,14 @@ fn spec(time: Timestamp) -> TimeSpec {
     TimeSpec::new(time.seconds, i64::from(time.nanos))
 }
 
+/// When the content changed last.
+pub(super) fn mtime(stat: &FileStat) -> Timestamp {
+    Timestamp {
+        seconds: stat.st_mtime,
+        nanos: u32::try_from(stat.st_mtime_nsec).unwrap_or(0),
+    }
+}
+
 /// Device and inode.
 pub(super) type Id = (nix::libc::dev_t, nix::libc::ino_t);
 
@@ -256,21 +264,6 @@ impl Found {
     /// Which file it is; `None` if it is none.
     pub(super) fn id(&self) -> Option<Id> {
         self.any_id().filter(|_| self.existing == Existing::File)
-    }
-
-    /// Is it a file with the size and time of that one?
-    pub(super) fn is_version_of(&self, entry: &Entry) -> bool {
-        /// Units in which file systems keep nanoseconds: exFAT has 10 ms.
-        const UNITS: [u32; 6] = [1, 100, 1000, 1_000_000, 10_000_000, 1_000_000_000];
-        let (seconds, nanos) = (entry.mtime.seconds, entry.mtime.nanos);
-        self.size() == Some(entry.size)
-            && self.stat.is_some_and(|stat| {
-                let same = |unit: u32| stat.st_mtime_nsec == i64::from(nanos - nanos % unit);
-                // FAT has even seconds only.
-                let even = seconds - seconds.rem_euclid(2);
-                stat.st_mtime == seconds && UNITS.into_iter().any(same)
-                    || (stat.st_mtime, stat.st_mtime_nsec) == (even, 0)
-            })
     }
 
     /// Which file, directory or link it is; `None` if it is nothing.

@@ -24,6 +24,7 @@ mod shared;
 mod space;
 mod sweep;
 mod temporary;
+mod times;
 mod transfers;
 mod tree;
 

@@ -2,7 +2,7 @@
 //! before, it stays, for another transfer to go on with.
 
 use super::super::summary::Skipped;
-use super::disk::{Found, Id, Lock, OWNERS, lock};
+use super::disk::{Found, Id, Lock, OWNERS, lock, mtime};
 use super::end::{End, write_failure};
 use super::metadata::Metadata;
 use super::room::Room;
@@ -205,8 +205,11 @@ impl Part {
         };
         // A transfer that was thought dead may have placed it meanwhile.
         let is_same = |name: &str| {
-            let found = self.dir.look(name);
-            found.is_ok_and(|found| found.is_version_of(&self.entry))
+            // The file system may have cut the time of both.
+            let time = fstat(&self.file).ok().as_ref().map(mtime);
+            self.dir.look(name).is_ok_and(|found| {
+                found.size() == Some(self.entry.size) && found.stat().map(mtime) == time
+            })
         };
         match take_name(&self.dir, &self.entry, &temporary, room, is_same) {
             Ok(Named::As(name)) => {

@@ -9,6 +9,7 @@ use super::link::leads_to;
 use super::options::{Dotfiles, Links, ReceiveOptions};
 use super::part::{renew, worthwhile};
 use super::temporary::is_temporary;
+use super::times::Times;
 use super::tree::{Dir, Level, Tree};
 use manyway_transfer::{
     Conflict, Decision, Entry, Existing, Failure, FailureCode, Filter, GROUP, Kind, Policy,
@@ -25,6 +26,7 @@ const TOLD: usize = 4;
 pub(super) struct Preview {
     tree: Tree,
     found: Arrived,
+    times: Times,
     policy: Policy,
     checksum: bool,
     links: Links,
@@ -53,6 +55,7 @@ impl Preview {
         Self {
             tree: Tree::new(root),
             found: Arrived::default(),
+            times: Times::default(),
             policy: options.policy,
             checksum: options.checksum,
             links: options.links,
@@ -168,7 +171,9 @@ impl Preview {
         if entry.shared {
             self.shared.push(found.id());
         }
-        if entry.is_file() && found.is_version_of(entry) && !self.checksum {
+        let compares = entry.is_file() && !self.checksum;
+        let times = &mut self.times;
+        if compares && times.are_equal(&parent, &found, entry, self.dry_run) {
             return there;
         }
         if let Kind::Symlink(target) = &entry.kind

@@ -4,7 +4,7 @@
 //! never through a symbolic link, so that nothing another process does with links can lead a write
 //! outside.
 
-use super::disk::{Disk, Found, Id, Maker};
+use super::disk::{Disk, Found, Id, Maker, mtime};
 use manyway_os::file::{is_mount_point, path_of};
 use manyway_transfer::{Entry, Existing, SafeName, Timestamp};
 use nix::fcntl::{OFlag, open, openat};
@@ -159,11 +159,7 @@ impl Dir {
 
     /// When its names last changed.
     pub(super) fn mtime(&self) -> io::Result<Timestamp> {
-        let stat = fstat(&self.fd)?;
-        Ok(Timestamp {
-            seconds: stat.st_mtime,
-            nanos: u32::try_from(stat.st_mtime_nsec).unwrap_or(0),
-        })
+        Ok(mtime(&fstat(&self.fd)?))
     }
 
     /// Brings the directory itself, that is the names in it, to disk.

@@ -7,32 +7,37 @@ use manyway_transfer::GROUP;
 use std::time::Duration;
 use tempfile::tempdir;
 
-/// A transfer that was thought dead may place a file while another one receives it.
+/// A transfer that was thought dead may place a file while another one receives it, on any file
+/// system.
 #[tokio::test]
 async fn a_file_that_another_transfer_places_meanwhile() {
-    let to = tempdir().unwrap();
-    let bytes = content(100);
-    let (ours, theirs) = pair();
-    let play = async {
-        let mut sender = Puppet::greeted(ours, Role::Sender).await;
-        sender.offer(vec![entry("f", Kind::File, 100)]).await;
-        assert_eq!(sender.hear().await, Some(Message::Accept));
-        fs::write(to.path().join("f"), &bytes).unwrap();
-        set_time(&to.path().join("f"), 1_000_000_000, 0);
-        sender.data(&bytes).await;
-        sender.trailer(&bytes).await;
-        while !matches!(sender.hear().await, Some(Message::Done { .. })) {}
-        sender.say(&Message::Bye).await;
-    };
-    let receiving = receive(
-        theirs,
-        to.path(),
-        ReceiveOptions::default(),
-        Progress::new(),
-    );
-    let ((), received) = tokio::join!(play, receiving);
-    received.unwrap();
-    assert_eq!(names(to.path()), ["f"]);
+    for unit in [1, 2] {
+        let to = tempdir().unwrap();
+        let bytes = content(100);
+        let (ours, theirs) = pair();
+        let play = async {
+            let mut sender = Puppet::greeted(ours, Role::Sender).await;
+            let mut file = entry("f", Kind::File, 100);
+            file.mtime.seconds += 1;
+            sender.offer(vec![file]).await;
+            assert_eq!(sender.hear().await, Some(Message::Accept));
+            fs::write(to.path().join("f"), &bytes).unwrap();
+            set_time(&to.path().join("f"), 1_000_000_002 - unit, 0);
+            sender.data(&bytes).await;
+            sender.trailer(&bytes).await;
+            while !matches!(sender.hear().await, None | Some(Message::Done { .. })) {}
+            sender.say(&Message::Bye).await;
+        };
+        let unit = i128::from(unit) * 1_000_000_000;
+        let options = ReceiveOptions {
+            disk: Some(super::disk::TestDisk::that_cuts_times(unit)),
+            ..ReceiveOptions::default()
+        };
+        let receiving = receive(theirs, to.path(), options, Progress::new());
+        let ((), received) = tokio::join!(play, receiving);
+        received.unwrap();
+        assert_eq!(names(to.path()), ["f"]);
+    }
 }
 
 /// A part that is longer than the file, one with its final mode, and one of which there

@@ -143,6 +143,8 @@ pub(super) struct TestDisk {
     obeys: bool,
     /// Who gets all files that are made.
     owner: Option<u32>,
+    /// The unit in which it keeps times, in nanoseconds.
+    unit: i128,
 }
 
 impl fmt::Debug for TestDisk {
@@ -162,6 +164,7 @@ impl TestDisk {
             modes: Entry::MODE_MASK,
             obeys: false,
             owner: None,
+            unit: 1,
         })
     }
 
@@ -184,6 +187,24 @@ impl TestDisk {
         let mut disk = Self::new(&Progress::new(), |_| None);
         Arc::get_mut(&mut disk).unwrap().owner = Some(owner);
         disk
+    }
+
+    /// It cuts times to a unit of so many nanoseconds.
+    pub(super) fn that_cuts_times(unit: i128) -> Arc<Self> {
+        let mut disk = Self::new(&Progress::new(), |_| None);
+        Arc::get_mut(&mut disk).unwrap().unit = unit;
+        disk
+    }
+
+    /// The time that it keeps.
+    fn cut(&self, time: Timestamp) -> Timestamp {
+        const SECOND: i128 = 1_000_000_000;
+        let time = i128::from(time.seconds) * SECOND + i128::from(time.nanos);
+        let time = time - time.rem_euclid(self.unit);
+        Timestamp {
+            seconds: time.div_euclid(SECOND) as i64,
+            nanos: time.rem_euclid(SECOND) as u32,
+        }
     }
 
     /// The write that would pass so many bytes fails.
@@ -402,6 +423,7 @@ impl Disk for TestDisk {
         let op = Op::Restore { inode: inode(of) };
         let entry = Entry {
             mode: entry.mode & self.modes,
+            mtime: self.cut(entry.mtime),
             ..entry.clone()
         };
         self.step(op, || Os.restore(of, &entry), |()| None)
@@ -438,9 +460,9 @@ impl Disk for TestDisk {
         self.step(op, || Os.restore_link(dir, name, mtime), |()| None)
     }
 
-    fn set_time(&self, of: BorrowedFd<'_>, mtime: manyway_transfer::Timestamp) -> io::Result<()> {
+    fn set_time(&self, of: BorrowedFd<'_>, mtime: Timestamp) -> io::Result<()> {
         let op = Op::Restore { inode: inode(of) };
-        self.step(op, || Os.set_time(of, mtime), |()| None)
+        self.step(op, || Os.set_time(of, self.cut(mtime)), |()| None)
     }
 
     fn sync_file(&self, file: &fs::File) -> io::Result<()> {
