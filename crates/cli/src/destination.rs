@@ -1,6 +1,9 @@
 //! `HOST:DIR` destinations, in scp's notation.
 
+use std::env;
 use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path};
 
 use crate::exit::usage;
@@ -33,6 +36,35 @@ impl Remote {
             _ => None,
         }
     }
+}
+
+/// The directory that holds all sorts of things, if it is one of those, by whatever path: the home
+/// directory, or one above it.
+pub(crate) fn common_directory(dir: &Path) -> Option<&'static str> {
+    let id = |path: &Path| {
+        fs::metadata(path)
+            .map(|found| (found.dev(), found.ino()))
+            .ok()
+    };
+    let here = id(dir)?;
+    let home = env::home_dir()?;
+    if id(&home) == Some(here) {
+        return Some("the home directory");
+    }
+    // It may be a link, with others beside it.
+    let real = home.canonicalize().ok()?;
+    let mut above = home.ancestors().chain(real.ancestors());
+    above
+        .any(|above| id(above) == Some(here))
+        .then_some("a directory above the home directory")
+}
+
+/// That is what `--delete` would do with a directory's contents in place of it.
+pub(crate) fn deletes_all(shared: &str, place: &str) -> anyhow::Error {
+    usage(format!(
+        "`--delete` would delete all other files in {shared}{place}: name a directory below it, or \
+         write the local directory without the slash at its end"
+    ))
 }
 
 /// Takes the destination off the end of the paths if there is one: a colon before any slash.

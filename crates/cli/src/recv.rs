@@ -13,6 +13,7 @@ use manyway_os::file::system_error;
 use manyway_registry::Code;
 
 use crate::args::RecvArgs;
+use crate::destination;
 use crate::door::Door;
 use crate::exchange::{self, Job, Role, Setup};
 use crate::exit::{CantFill, Interrupted, Stop, usage, words};
@@ -77,6 +78,11 @@ async fn recv(
         }
         ticket::check_options(&args.ticket)?;
         relays.check_access()?;
+    }
+    if args.spare_home
+        && let Some(shared) = destination::common_directory(&dir)
+    {
+        return Err(destination::deletes_all(shared, ""));
     }
     let made = prepare(&dir)?;
     // Standard input that stands for the caller's life has no answers.

@@ -6,7 +6,7 @@ use manyway::files::Sources;
 use manyway::{Connection, Endpoint, Ticket};
 
 use crate::args::SendArgs;
-use crate::destination::{self, Remote};
+use crate::destination::{self, Remote, deletes_all};
 use crate::door::Door;
 use crate::exchange::{self, Job, Role, Setup};
 use crate::exit::{Interrupted, Stop, usage};
@@ -62,16 +62,13 @@ async fn send(
     let (invitation, remote) = destination(&mut args)?;
     // Report files that can't be sent before printing a ticket or letting ssh ask for a password.
     let sources = content::sources(&args.paths, &args.content, syncs)?;
+    // A directory's contents, and nothing beside them.
+    let spare_home = args.arrival.delete && sources.names().next().is_none();
     if let Some(remote) = &remote
         && let Some(shared) = remote.common_directory()
-        && args.arrival.delete
-        && sources.names().next().is_none()
+        && spare_home
     {
-        return Err(usage(format!(
-            "`--delete` would delete all other files in {shared} on {}: name a directory below \
-             it, or write the local directory without the slash at its end",
-            remote.host
-        )));
+        return Err(deletes_all(shared, &format!(" on {}", remote.host)));
     }
     let sources = sources.with_attributes(args.arrival.xattrs, args.arrival.acls);
     let connects = invitation.is_some() || remote.is_some();
@@ -109,6 +106,7 @@ async fn send(
         endpoint: &endpoint,
         args: &args,
         sources,
+        spare_home,
         relays,
     };
     let result = match (ticket, remote) {
@@ -145,6 +143,8 @@ struct Sender<'a> {
     endpoint: &'a Endpoint,
     args: &'a SendArgs,
     sources: Sources,
+    /// See [`Invocation::spare_home`].
+    spare_home: bool,
     relays: RelaySources,
 }
 
@@ -161,6 +161,7 @@ impl Sender<'_> {
             remote,
             ssh: &self.args.ssh,
             arrival: self.args.arrival,
+            spare_home: self.spare_home,
         };
         let (receiver, ticket): (RemoteReceiver, Ticket) = tokio::select! {
             started = ssh::start(&self.setup.screen, &invocation) => started?,

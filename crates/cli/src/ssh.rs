@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use crate::args::{ArrivalArgs, SshArgs};
 use crate::destination::Remote;
-use crate::exit::{SshFailed, usage};
+use crate::exit::{Class, SshFailed, usage};
 use crate::screen::Screen;
 use crate::ticket;
 
@@ -36,6 +36,8 @@ pub(crate) struct Invocation<'a> {
     pub(crate) remote: &'a Remote,
     pub(crate) ssh: &'a SshArgs,
     pub(crate) arrival: ArrivalArgs,
+    /// The receiver refuses the home directory there, whatever its path is.
+    pub(crate) spare_home: bool,
 }
 
 /// A receiver on the remote host. Dropping it ends ssh. That ends the receiver's standard input and
@@ -111,6 +113,9 @@ fn remote_command(what: &Invocation<'_>) -> anyhow::Result<String> {
     for option in what.arrival.given() {
         command.push(' ');
         command.push_str(option);
+    }
+    if what.spare_home {
+        command.push_str(" --spare-home");
     }
     if let Some(port) = what.ssh.remote_port {
         command.push_str(&format!(" --port {port}"));
@@ -193,7 +198,13 @@ fn why_no_ticket(what: &Invocation<'_>, status: ExitStatus) -> anyhow::Error {
         Some(126) => format!("{host} can't execute {program}: check its permissions"),
         Some(255) => return SshFailed(format!("ssh can't reach {host}")).into(),
         Some(code) => {
-            format!("{program} on {host} ended with status {code} before it printed a ticket")
+            let ended =
+                format!("{program} on {host} ended with status {code} before it printed a ticket");
+            // What is wrong with its command line is wrong with ours.
+            if code == i32::from(Class::Usage.status()) {
+                return usage(ended);
+            }
+            ended
         }
         None => return SshFailed(format!("ssh to {host} was killed")).into(),
     };
@@ -261,6 +272,7 @@ mod tests {
                 checksum: true,
                 links: LinksName::All,
             },
+            spare_home: true,
         })
         .unwrap()
     }
@@ -283,7 +295,7 @@ mod tests {
             assert_eq!(
                 said,
                 format!(
-                    "--once|--quiet|--while-stdin|--allow-dotfiles|--rename|--perms|--owner|--xattrs|--acls|--checksum|--links=all|--port|4433|--|{dir}|"
+                    "--once|--quiet|--while-stdin|--allow-dotfiles|--rename|--perms|--owner|--xattrs|--acls|--checksum|--links=all|--spare-home|--port|4433|--|{dir}|"
                 )
             );
         }

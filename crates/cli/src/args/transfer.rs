@@ -136,6 +136,10 @@ pub(crate) struct RecvArgs {
     #[arg(long, hide = true)]
     pub(crate) while_stdin: bool,
 
+    /// Refuse the home directory and those above it, which the caller would fill and empty
+    #[arg(long, hide = true)]
+    pub(crate) spare_home: bool,
+
     #[command(flatten)]
     pub(crate) arrival: ArrivalArgs,
     #[command(flatten)]

@@ -410,6 +410,34 @@ delete raw
         assert_eq!(all.code, 2, "{all:?}");
         assert!(all.stderr.contains("home directory on server"), "{all:?}");
     }
+    // The far side knows its home directory by whatever path.
+    fs::create_dir_all(place.path("home/ann/in")).unwrap();
+    std::os::unix::fs::symlink("home/ann", place.path("link")).unwrap();
+    let home = |source: &str, dir: &str, options: &[&str]| {
+        let dir = format!("server:{}", place.path(dir).display());
+        let bin = ["--remote-bin", env!("CARGO_BIN_EXE_manyway")];
+        let words = ["sync", "--ssh", &ssh, source, &dir];
+        let mut command = place.manyway(&[&words[..], &bin, options].concat());
+        command.env("HOME", place.path("home/ann"));
+        Running(command.spawn().unwrap()).finish()
+    };
+    for (dir, which) in [
+        ("home/ann", "in the home directory:"),
+        ("link/", "in the home directory:"),
+        ("home/ann/in/..", "in the home directory:"),
+        ("home", "in a directory above the home directory:"),
+        ("", "in a directory above the home directory:"),
+    ] {
+        for options in [&["--delete"][..], &["--delete", "--dry-run"]] {
+            let all = home("photos/", dir, options);
+            assert_eq!(all.code, 2, "{dir}: {all:?}");
+            assert!(all.stderr.contains(which), "{dir}: {all:?}");
+        }
+    }
+    home("photos/", "home/ann/in", &["--delete"]).ok();
+    home("photos", "home/ann", &["--delete"]).ok();
+    home("photos/", "home/ann", &[]).ok();
+    place.same("photos/sea/a b.txt", "home/ann/sea/a b.txt");
     let numbered = sync(&["--rename", "photos", "server:there"]);
     assert_eq!(numbered.code, 2, "{numbered:?}");
 }
