@@ -37,16 +37,21 @@ struct Rule {
     below: Option<String>,
 }
 
+const CLASS: &str = "in brackets, `[:` begins a class, which is one of alnum, alpha, blank, cntrl, \
+                     digit, graph, lower, print, punct, space, upper and xdigit, and ends with \
+                     `:]`; write `\\[:` for these two characters";
+
 impl Filter {
     /// Most bytes of all rules, with three for each.
     pub const MAX_BYTES: usize = 60 << 10;
 
     /// Appends a rule.
     ///
-    /// `*` stands for any characters but `/`, `?` for one byte, `[a-z]` for one of these, `**`
-    /// between slashes for any directories, and `\` makes the next character an ordinary one. A
-    /// pattern that begins with `/` matches from the top, any other one the end of a name. With a
-    /// `/` at its end it matches directories only; with `/***`, a directory and all below it.
+    /// `*` stands for any characters but `/`, `?` for one byte, `[a-z]` for one of these, with
+    /// POSIX's classes of ASCII as in `[[:lower:]]`, `**` between slashes for any directories, and
+    /// `\` makes the next character an ordinary one. A pattern that begins with `/` matches from
+    /// the top, any other one the end of a name. With a `/` at its end it matches directories only;
+    /// with `/***`, a directory and all below it.
     ///
     /// # Errors
     /// Says what is wrong with the rule.
@@ -155,10 +160,16 @@ fn escape(pattern: &str) -> Result<String, &'static str> {
             '[' => {
                 glob.push('[');
                 glob.extend(characters.next_if(|&next| matches!(next, '!' | '^')));
-                let mut first = true;
+                let (mut first, mut in_range) = (true, false);
                 loop {
                     let next = characters.next().ok_or("a `[` has no `]`")?;
                     match next {
+                        '[' if characters.next_if_eq(&':').is_some() => {
+                            if in_range {
+                                return Err("a class such as `[:digit:]` can't end a range");
+                            }
+                            push_class(&mut glob, &mut characters)?;
+                        }
                         ']' if !first => break,
                         '/' => return Err("a `/` can't stand between `[` and `]`"),
                         '-' => glob.push('-'),
@@ -167,6 +178,7 @@ fn escape(pattern: &str) -> Result<String, &'static str> {
                         }
                         next => push_literal(&mut glob, next),
                     }
+                    in_range = next == '-' && !first;
                     first = false;
                 }
                 glob.push(']');
@@ -176,6 +188,39 @@ fn escape(pattern: &str) -> Result<String, &'static str> {
         }
     }
     Ok(glob)
+}
+
+/// Takes the rest of a class, behind its `[:`, and appends its characters.
+fn push_class(
+    glob: &mut String,
+    characters: &mut impl Iterator<Item = char>,
+) -> Result<(), &'static str> {
+    let name: String = characters.take_while(|&c| c != ':').collect();
+    let ranges: &[(char, char)] = match &*name {
+        "alnum" => &[('0', '9'), ('A', 'Z'), ('a', 'z')],
+        "alpha" => &[('A', 'Z'), ('a', 'z')],
+        "blank" => &[('\t', '\t'), (' ', ' ')],
+        "cntrl" => &[('\0', '\x1f'), ('\x7f', '\x7f')],
+        "digit" => &[('0', '9')],
+        "graph" => &[('!', '~')],
+        "lower" => &[('a', 'z')],
+        "print" => &[(' ', '~')],
+        // And `/`, which names don't have.
+        "punct" => &[('!', '.'), (':', '@'), ('[', '`'), ('{', '~')],
+        "space" => &[('\t', '\r'), (' ', ' ')],
+        "upper" => &[('A', 'Z')],
+        "xdigit" => &[('0', '9'), ('A', 'F'), ('a', 'f')],
+        _ => return Err(CLASS),
+    };
+    if characters.next() != Some(']') {
+        return Err(CLASS);
+    }
+    for &(first, last) in ranges {
+        push_literal(glob, first);
+        glob.push('-');
+        push_literal(glob, last);
+    }
+    Ok(())
 }
 
 /// A backslash before a letter could mean another character to [`glob_match`].
@@ -223,7 +268,7 @@ mod tests {
     /// Each pattern with names that it matches and others; a name of a directory ends with `/`.
     #[test]
     fn patterns_match_as_rsyncs_do() {
-        let cases: [(&str, &[&str], &[&str]); 16] = [
+        let cases: [(&str, &[&str], &[&str]); 21] = [
             (
                 "*.tmp",
                 &["a.tmp", "d/e/.tmp", "d.tmp/"],
@@ -245,6 +290,19 @@ mod tests {
             ("[a-c]x", &["ax", "cx"], &["dx", "-x", "x"]),
             ("[!a-c]x", &["dx"], &["ax", "x"]),
             ("[]!{]", &["]", "!", "{"], &["a", "[]"]),
+            (
+                "x[[:digit:]].o",
+                &["x7.o"],
+                &["x:.o", "xd.o", "xd].o", "x[.o"],
+            ),
+            ("[^[:alpha:]_]", &["7", "-"], &["a", "Z", "_"]),
+            (
+                "[[:upper:]x-z[:digit:]-]",
+                &["A", "y", "0", "-"],
+                &["a", "w", "+"],
+            ),
+            ("[-[:digit:]]", &["-", "5"], &["+"]),
+            ("[]\\[:digt]x", &["[x", ":x", "dx", "]x"], &["5x", "ax"]),
             ("a\\*b", &["a*b"], &["axb"]),
             ("{a,b}", &["{a,b}"], &["a", "b"]),
             ("!a", &["!a", "d/!a"], &["b", "a"]),
@@ -261,6 +319,38 @@ mod tests {
         // Where the pattern begins at the top, the same holds.
         assert!(!takes(&["- /!a"], "!a") && takes(&["- /!a"], "b"));
         assert!(!takes(&["- /{a}"], "{a}") && takes(&["- /{a}"], "a"));
+    }
+
+    /// As C has them for ASCII. Names have no control characters, and neither has a class others.
+    #[test]
+    fn classes_have_their_characters() {
+        let is = |class: &str, c: char| match class {
+            "alnum" => c.is_ascii_alphanumeric(),
+            "alpha" => c.is_ascii_alphabetic(),
+            "blank" | "space" => c == ' ',
+            "cntrl" => false,
+            "digit" => c.is_ascii_digit(),
+            "graph" => c.is_ascii_graphic(),
+            "lower" => c.is_ascii_lowercase(),
+            "print" => c.is_ascii_graphic() || c == ' ',
+            "punct" => c.is_ascii_punctuation(),
+            "upper" => c.is_ascii_uppercase(),
+            _ => c.is_ascii_hexdigit(),
+        };
+        let classes = [
+            "alnum", "alpha", "blank", "cntrl", "digit", "graph", "lower", "print", "punct",
+            "space", "upper", "xdigit",
+        ];
+        for class in classes {
+            let rules = [format!("- /x[[:{class}:]]"), format!("- /x[![:{class}:]]")];
+            for c in (' '..='~').filter(|c| !"/\\".contains(*c)) {
+                let taken = rules
+                    .each_ref()
+                    .map(|rule| takes(&[rule], &format!("x{c}")));
+                assert_eq!(taken, [!is(class, c), is(class, c)], "{class} {c}");
+            }
+            assert!(takes(&[&rules[0]], "xé"));
+        }
     }
 
     #[test]
@@ -283,6 +373,13 @@ mod tests {
         ]
         .into_iter()
         .chain(["- [a/b]", "+ x\u{1b}[2J", "- []", "+ /***"])
+        .chain([
+            "- [[:digits:]]",
+            "- [[:digit]",
+            "- [[:]",
+            "- [[:digit:",
+            "- [a-[:digit:]]",
+        ])
         .map(|rule| filter.push(rule).unwrap_err().to_string())
         .collect();
         insta::assert_snapshot!(told.join("\n"));
@@ -313,7 +410,7 @@ mod tests {
         /// Whatever a peer sends, and in time that its length bounds.
         #[test]
         fn anything_is_a_rule_or_an_error(
-            rule in "[+-] [a\\[\\]!^*?\\\\/{}é,-]{0,40}",
+            rule in "[+-] ([a\\[\\]!^*?\\\\/{}é,-]|\\[:|:]|digit){0,40}",
             name in "[a*é/{]{1,40}",
         ) {
             let mut filter = Filter::default();
