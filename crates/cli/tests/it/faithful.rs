@@ -10,7 +10,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::common::{Finished, Running, eventually, manyway};
+use crate::common::{Finished, Running, eventually, manyway, skipped};
 
 /// A user whom every system has, and who may do nothing in particular.
 const NOBODY: u32 = 65_534;
@@ -76,14 +76,8 @@ impl Place {
     fn command(&self, program: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(program);
         command.args(arguments).current_dir(self.path());
-        self.become_user(&mut command);
+        become_user(self.user, &mut command);
         command
-    }
-
-    fn become_user(&self, command: &mut Command) {
-        if let Some(user) = self.user {
-            command.uid(user).gid(user);
-        }
     }
 
     fn shell(&self, script: &str) {
@@ -93,10 +87,15 @@ impl Place {
 
     /// Sends `d` into `in`; what both sides end with.
     fn copy(&self, receiver: &[&str], sender: &[&str]) -> [Finished; 2] {
-        let start = |arguments: &[&str], more: &[&str]| {
+        self.copy_from(self.user, receiver, sender)
+    }
+
+    /// The same, with another user's sender.
+    fn copy_from(&self, user: Option<u32>, receiver: &[&str], sender: &[&str]) -> [Finished; 2] {
+        let start = |user: Option<u32>, arguments: &[&str], more: &[&str]| {
             let mut command = manyway(self.path(), arguments);
             command.args(more);
-            self.become_user(&mut command);
+            become_user(user, &mut command);
             Running(command.spawn().unwrap())
         };
         let common = [
@@ -107,13 +106,14 @@ impl Place {
             "--ticket-file",
             "ticket",
         ];
-        let receiver = start(&[&["recv", "in"][..], &common].concat(), receiver);
+        let receive = [&["recv", "in"][..], &common].concat();
+        let receiver = start(self.user, &receive, receiver);
         let ticket = self.path().join("ticket");
         eventually("the ticket", || {
             fs::read_to_string(&ticket).ok().filter(|t| t.len() > 9)
         });
         let common = ["send", "d", "-q", "--path", "127.0.0.1", "--to", "@ticket"];
-        let sent = start(&common, sender).finish();
+        let sent = start(user, &common, sender).finish();
         let ended = [sent, receiver.finish()];
         fs::remove_file(&ticket).unwrap();
         ended
@@ -129,6 +129,12 @@ impl Place {
 
     fn blocks(&self, name: &str) -> u64 {
         fs::metadata(self.path().join(name)).unwrap().blocks()
+    }
+}
+
+fn become_user(user: Option<u32>, command: &mut Command) {
+    if let Some(user) = user {
+        command.uid(user).gid(user);
     }
 }
 
@@ -217,4 +223,56 @@ leave it out\n";
         ["a", "closed/f", "half/f", "secret"].map(read),
         ["new\n", "\n", "\n", "\n"]
     );
+}
+
+/// A receiver gets what root sends, with modes that keep its own user out, and goes on with it.
+#[test]
+fn what_keeps_its_user_out_is_brought_up_to_date() {
+    let place = TempDir::new().unwrap();
+    if fs::metadata(place.path()).unwrap().uid() != 0 {
+        return skipped("it takes root");
+    }
+    for mode in ["000", "200", "300", "400", "444", "500", "600"] {
+        let place = Place::new(Some(NOBODY));
+        place.shell("mkdir -p d/m/deep; for f in a m/a m/f m/gone m/deep/a; do echo > d/$f; done");
+        let close = format!("chmod {mode} d/m/deep d/m/f d/m");
+        place.shell(&close);
+        let mirror = ["--overwrite", "--delete", "--perms"];
+        let all = |options: &[&str]| {
+            for ended in place.copy_from(None, options, &[]) {
+                ended.ok();
+            }
+        };
+        let modes = || {
+            ["m", "m/deep", "m/f"].map(|name| {
+                let found = fs::metadata(place.path().join("in/d").join(name)).unwrap();
+                format!("{:03o}", found.mode() & 0o777)
+            })
+        };
+        all(&mirror);
+        assert_eq!(modes(), [mode; 3]);
+        all(&[]);
+        all(&mirror);
+        assert_eq!(modes(), [mode; 3]);
+
+        place.shell("chmod 700 d/m d/m/deep; echo new > d/m/a; echo new > d/m/deep/b; rm d/m/gone");
+        place.shell("chmod 640 d/m/f");
+        place.shell(&format!("chmod {mode} d/m/deep d/m"));
+        let [dry, _] = place.copy_from(None, &mirror, &["--dry-run"]);
+        // It opens nothing up.
+        assert_eq!(
+            dry.code,
+            if mode == "500" { 0 } else { 7 },
+            "{mode}: {dry:?}"
+        );
+        all(&mirror);
+        assert_eq!(modes(), [mode, mode, "640"]);
+        let read = |name: &str| fs::read_to_string(place.path().join("in/d").join(name)).unwrap();
+        assert_eq!(["m/a", "m/deep/b"].map(read), ["new\n"; 2]);
+        assert!(!place.path().join("in/d/m/gone").exists());
+        // All of it goes, too.
+        place.shell("chmod 700 d/m d/m/deep; rm -r d/m");
+        all(&mirror);
+        assert!(!place.path().join("in/d/m").exists());
+    }
 }

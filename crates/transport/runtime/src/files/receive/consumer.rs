@@ -227,6 +227,9 @@ impl Consumer {
                 Message::Scope(new) if begins && scope.is_none() => {
                     preview.top = new.top;
                     preview.dry_run = new.dry_run;
+                    if new.dry_run {
+                        root.only_look();
+                    }
                     preview.filter = new.filter.clone();
                     scope = Some(new.clone());
                 }

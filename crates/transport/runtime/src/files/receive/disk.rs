@@ -9,7 +9,8 @@ use manyway_transfer::{Entry, Existing, GROUP, Timestamp, ZEROS};
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat, renameat};
 use nix::sys::stat::{
-    FileStat, Mode, SFlag, UtimensatFlags, fchmod, fstat, fstatat, futimens, mkdirat, utimensat,
+    FchmodatFlags, FileStat, Mode, SFlag, UtimensatFlags, fchmod, fchmodat, fstat, fstatat,
+    futimens, mkdirat, utimensat,
 };
 use nix::sys::time::TimeSpec;
 use nix::unistd::{Gid, Uid, UnlinkatFlags, fchownat, fsync, geteuid, linkat, symlinkat, unlinkat};
@@ -52,6 +53,8 @@ pub(in crate::files) trait Disk: Debug + Send + Sync {
     fn restore(&self, of: BorrowedFd<'_>, entry: &Entry) -> io::Result<()>;
     /// Gives a directory that mode.
     fn set_mode(&self, of: BorrowedFd<'_>, mode: u32) -> io::Result<()>;
+    /// Gives what has that name that mode; never what a symbolic link leads to.
+    fn set_mode_of(&self, dir: BorrowedFd<'_>, name: &str, mode: u32) -> io::Result<()>;
     /// Makes a symbolic link.
     fn symlink(&self, dir: BorrowedFd<'_>, target: &str, name: &str) -> io::Result<()>;
     /// Makes a hard link in `dir` to a file of another directory.
@@ -147,6 +150,14 @@ impl Disk for Os {
 
     fn set_mode(&self, of: BorrowedFd<'_>, mode: u32) -> io::Result<()> {
         Ok(fchmod(of, Mode::from_bits_truncate(mode))?)
+    }
+
+    fn set_mode_of(&self, dir: BorrowedFd<'_>, name: &str, mode: u32) -> io::Result<()> {
+        let (mode, follow) = (
+            Mode::from_bits_truncate(mode),
+            FchmodatFlags::NoFollowSymlink,
+        );
+        Ok(fchmodat(dir, name, mode, follow)?)
     }
 
     fn symlink(&self, dir: BorrowedFd<'_>, target: &str, name: &str) -> io::Result<()> {

@@ -140,7 +140,7 @@ impl Intake<'_> {
                 self.takes_block()?;
                 let marked = marked.then(|| parent.clone());
                 let dir = parent.open(&name).map_err(failure)?;
-                self.entered.add(&parent, dir.id().map_err(failure)?);
+                self.entered.add(&parent, dir.id());
                 self.claim(&dir)?;
                 let dir = Some(dir);
                 let made = Some(Made {
@@ -154,7 +154,7 @@ impl Intake<'_> {
             match decide(policy, &Kind::Directory, found.existing) {
                 Decision::Merge => {
                     let dir = parent.open(&name).map_err(failure)?;
-                    if !self.entered.add(&parent, dir.id().map_err(failure)?) {
+                    if !self.entered.add(&parent, dir.id()) {
                         return Err(Failure::conflict(&entry.name, Conflict::Alias).into());
                     }
                     self.claim(&dir)?;

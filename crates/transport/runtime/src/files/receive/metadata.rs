@@ -8,11 +8,9 @@ use super::tree::Dir;
 use manyway_os::file::attributes::Of;
 use manyway_transfer::{Agreement, Attribute, Entry, Owner, Policy};
 use manyway_units::printable;
-use nix::fcntl::{OFlag, openat};
-use nix::sys::stat::{FileStat, Mode, fstat};
+use nix::sys::stat::{FileStat, fstat};
 use nix::unistd::{Group, User, geteuid};
 use std::collections::HashMap;
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Mutex, PoisonError};
@@ -163,8 +161,13 @@ impl Metadata {
         entry: &Entry,
         altered: &mut Skipped,
     ) -> io::Result<()> {
-        let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-        let file = File::from(openat(dir, entry.name.file_name(), flags, Mode::empty())?);
+        let file = match dir.open_file(entry.name.file_name()) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                altered.add(&entry.name, OLD);
+                return Ok(());
+            }
+            opened => opened?,
+        };
         let stat = fstat(&file)?;
         if self.is_up_to_date(&stat, entry) && self.attributes_of(entry, file.as_fd()).is_empty() {
             return Ok(());

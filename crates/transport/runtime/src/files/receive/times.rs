@@ -42,7 +42,7 @@ impl Times {
 
     /// What a time becomes in that directory, if that can be found out.
     fn kept(&mut self, dir: &Dir, time: Timestamp) -> Option<Timestamp> {
-        let (device, _) = dir.id().ok()?;
+        let (device, _) = dir.id();
         let make = || {
             let name = random_name("time");
             let file = dir.disk().create(dir.as_fd(), &name).ok()?;

@@ -433,6 +433,10 @@ impl Disk for TestDisk {
         Os.set_mode(of, mode)
     }
 
+    fn set_mode_of(&self, dir: BorrowedFd<'_>, name: &str, mode: u32) -> io::Result<()> {
+        Os.set_mode_of(dir, name, mode)
+    }
+
     fn symlink(&self, dir: BorrowedFd<'_>, target: &str, name: &str) -> io::Result<()> {
         let op = Op::Symlink {
             dir: inode(dir),
