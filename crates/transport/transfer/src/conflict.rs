@@ -81,6 +81,12 @@ pub enum Conflict {
          replace it, with --rename to keep both"
     )]
     NotDirectory,
+    /// A directory is to go where a file or link is that has further names.
+    #[error(
+        "at the receiver that name is a file with another name (a hard link), which makes no way \
+         for a directory; remove it there, or receive with --rename to keep both"
+    )]
+    HasOtherName,
     /// A directory is to go where a symbolic link is. Following it could lead out of the receiving
     /// directory.
     #[error(

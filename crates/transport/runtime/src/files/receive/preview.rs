@@ -214,7 +214,7 @@ impl Preview {
                 Some(id) => self.replaced.extend([id]),
                 // It may be one of this transfer, where two names are one to the disk.
                 None => {
-                    self.note(entry, Conflict::NotDirectory);
+                    self.note(entry, Conflict::HasOtherName);
                     return none;
                 }
             },

@@ -189,7 +189,11 @@ async fn a_file_with_two_names_makes_no_way_for_a_directory() {
     fs::hard_link(&file, to.path().join("other")).unwrap();
     let sources = || Sources::new([from.path().join("top")]).unwrap();
     let error = sync(sources(), &to, deleting()).await.unwrap_err();
-    assert!(error.to_string().contains("top/f"), "{error}");
+    let error = error.to_string();
+    let told = "top/f: at the receiver that name is a file with another name (a hard link)";
+    assert!(error.contains(told), "{error}");
+    // Advice that has been followed is none.
+    assert!(!error.contains("--overwrite"), "{error}");
     assert!(file.is_file());
     fs::remove_file(to.path().join("other")).unwrap();
     sync(sources(), &to, deleting()).await.unwrap();
