@@ -265,7 +265,10 @@ impl Exchange<'_> {
             // With the connection closed, the transfer fails and puts its incomplete files aside.
             timeout(CLOSE_WAIT, transfer).await.ok();
         }
-        let stays = |error| !(self.setup.goes_on && is_the_networks(error));
+        // What is refused now is refused again.
+        let stays = |error: &anyhow::Error| {
+            Class::of(error) != Class::Refused && !(self.setup.goes_on && is_the_networks(error))
+        };
         if result.as_ref().is_err_and(stays) && resumes && progress.bytes_done() > 0 {
             screen.say("The same commands resume this transfer.");
         }

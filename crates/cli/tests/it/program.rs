@@ -284,6 +284,36 @@ fn an_interrupted_transfer_goes_on_where_it_was() {
     }
 }
 
+/// A name that somebody else takes meanwhile isn't there the next time either, unless its user
+/// makes room. What has come is kept for that.
+#[test]
+fn a_conflict_in_the_course_of_a_transfer_is_no_interruption() {
+    let place = Place::new();
+    let receiver = place.start(&["recv", "in", "--once", "--ticket-file", "ticket"]);
+    place.wait_for("ticket");
+    let sender = place.start(&["send", "film.mkv", "--to", "@ticket", "--limit", "20Mbps"]);
+    eventually("half a megabyte", || {
+        let mut names = fs::read_dir(place.path("in")).ok()?.flatten();
+        names.find(|part| part.metadata().is_ok_and(|part| part.len() > 500_000))
+    });
+    fs::write(place.path("in/film.mkv"), "mine").unwrap();
+    for ended in [sender.finish(), receiver.finish()] {
+        assert_eq!(ended.code, 4, "{ended:?}");
+        assert!(!ended.stderr.contains("The same commands"), "{ended:?}");
+    }
+    assert_eq!(fs::read(place.path("in/film.mkv")).unwrap(), b"mine");
+
+    fs::remove_file(place.path("in/film.mkv")).unwrap();
+    fs::remove_file(place.path("ticket")).unwrap();
+    let receiver = place.start(&["recv", "in", "--once", "--ticket-file", "ticket"]);
+    place.wait_for("ticket");
+    let sent = place.run(&["send", "film.mkv", "--to", "@ticket", "--json"]);
+    receiver.finish().ok();
+    assert_eq!(sent.ok().json()["kept"]["bytes"], 3_000_001);
+    place.same("film.mkv", "in/film.mkv");
+    assert_eq!(fs::read_dir(place.path("in")).unwrap().count(), 1);
+}
+
 #[test]
 fn the_far_side_is_started_over_ssh() {
     let place = Place::new();

@@ -9,8 +9,7 @@ use super::room::Room;
 use super::temporary::{left_name, random_name};
 use super::tree::Dir;
 use manyway_transfer::{
-    Conflict, Decision, Digest, Entry, Failure, FailureCode, GROUP, Policy, SafeName, ZEROS,
-    decide, numbered,
+    Conflict, Decision, Digest, Entry, Failure, GROUP, Policy, SafeName, ZEROS, decide, numbered,
 };
 use manyway_units::printable;
 use nix::errno::Errno;
@@ -211,22 +210,14 @@ impl Part {
                 found.size() == Some(self.entry.size) && found.stat().map(mtime) == time
             })
         };
-        match take_name(&self.dir, &self.entry, &temporary, room, is_same) {
-            Ok(Named::As(name)) => {
+        match take_name(&self.dir, &self.entry, &temporary, room, is_same)? {
+            Named::As(name) => {
                 self.temporary = None;
                 Ok(self.local_name(&name)?)
             }
-            Ok(Named::Same) => {
+            Named::Same => {
                 self.keep = false;
                 Ok(self.local_name(self.entry.name.file_name())?)
-            }
-            Err(end) => {
-                let code = match &end {
-                    End::Here(failure) => Some(failure.code),
-                    End::There(_) | End::Gone => None,
-                };
-                self.keep &= code != Some(FailureCode::Conflict);
-                Err(end)
             }
         }
     }

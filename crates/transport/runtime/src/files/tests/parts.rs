@@ -40,6 +40,35 @@ async fn a_file_that_another_transfer_places_meanwhile() {
     }
 }
 
+/// A name that somebody else takes while its file comes: what has come stays for another transfer.
+#[tokio::test]
+async fn a_complete_file_whose_name_is_taken_is_kept() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    let bytes = content(3 * G + 1);
+    file(&from, "top", &bytes);
+    let (ours, theirs) = pair();
+    let play = async {
+        let mut sender = Puppet::greeted(ours, Role::Sender).await;
+        let size = bytes.len() as u64;
+        sender.offer(vec![entry("top", Kind::File, size)]).await;
+        assert_eq!(sender.hear().await, Some(Message::Accept));
+        fs::write(to.path().join("top"), "mine").unwrap();
+        sender.data(&bytes).await;
+        sender.trailer(&bytes).await;
+        sender.hear_failure().await
+    };
+    let options = ReceiveOptions::default;
+    let receiving = receive(theirs, to.path(), options(), Progress::new());
+    let (heard, received) = tokio::join!(play, receiving);
+    assert_eq!(heard.code, FailureCode::Conflict);
+    received.unwrap_err();
+    assert_eq!(fs::read(to.path().join("top")).unwrap(), b"mine");
+    fs::remove_file(to.path().join("top")).unwrap();
+    let kept = whole(&from, &to, options()).await;
+    assert_eq!(kept.bytes, bytes.len() as u64);
+    assert_eq!(names(to.path()), ["top"]);
+}
+
 /// A part that is longer than the file, one with its final mode, and one of which there
 /// are two names.
 #[tokio::test]
