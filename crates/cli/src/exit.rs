@@ -17,7 +17,7 @@ use crate::children;
 use crate::close::{ClosedByPeer, DONE, FAILED, INTERRUPTED, NOT_ALLOWED, TIMED_OUT};
 use crate::diagnosis::NoAnswer;
 use crate::forward::error::PortHeld;
-use crate::forward::error::{Cut, Refusal};
+use crate::forward::error::{Cut, DiskFailed, Refusal};
 use crate::metered::QuotaUsed;
 use crate::screen::Screen;
 
@@ -106,6 +106,7 @@ impl Class {
             (cause.is::<NoAnswer>(), Self::Unreachable),
             (cause.is::<SshFailed>(), Self::Unreachable),
             (cause.is::<CantFill>(), Self::Disk),
+            (cause.is::<DiskFailed>(), Self::Disk),
             (cause.is::<Usage>(), Self::Usage),
             (cause.is::<Interrupted>(), Self::Interrupted),
             (cause.is::<NotNeeded>(), Self::Interrupted),

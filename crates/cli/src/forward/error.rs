@@ -29,6 +29,11 @@ impl error::Error for Refusal {}
 #[error("{0}")]
 pub(crate) struct PortHeld(#[source] pub(super) Refusal);
 
+/// Standard output goes to a disk that is full or fails.
+#[derive(Debug, thiserror::Error)]
+#[error("can't write to standard output")]
+pub(crate) struct DiskFailed(#[source] pub(super) io::Error);
+
 /// Why a spliced connection was reset.
 #[derive(Debug)]
 pub(crate) enum Cut {

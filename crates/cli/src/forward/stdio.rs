@@ -10,8 +10,11 @@ use std::thread;
 
 use anyhow::Context;
 use bytes::Bytes;
+use nix::errno::Errno;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::oneshot;
+
+use super::error::DiskFailed;
 
 /// Most bytes read at once.
 const PIECE: usize = 256 << 10;
@@ -110,7 +113,10 @@ impl Output {
 async fn ended(result: &mut oneshot::Receiver<io::Result<()>>) -> anyhow::Result<()> {
     let result = result.await;
     let result = result.unwrap_or_else(|_| Err(io::Error::other("the writer ended")));
-    result.context("can't write to standard output")
+    result.map_err(|error| match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::ENOSPC | Errno::EDQUOT | Errno::EFBIG | Errno::EIO) => DiskFailed(error).into(),
+        _ => anyhow::Error::new(error).context("can't write to standard output"),
+    })
 }
 
 fn write(mut target: impl Write, mut pieces: Receiver<Bytes>) -> io::Result<()> {

@@ -128,6 +128,30 @@ fn an_output_that_breaks_ends_both_sides() {
     feeder.join().unwrap();
 }
 
+/// What stands behind the output is a disk, as it is for files.
+#[test]
+fn an_output_on_a_full_disk_has_the_status_of_one() {
+    let dir = TempDir::new().unwrap();
+    let Ok(full) = fs::File::options().write(true).open("/dev/full") else {
+        return;
+    };
+    let arguments = ["recv", "-", "-q", "--ticket-file", "ticket"];
+    let mut receiver = manyway(dir.path(), &arguments);
+    receiver.env("MANYWAY_PATH", "127.0.0.1").stdout(full);
+    let receiver = Running(receiver.spawn().unwrap());
+    eventually("the ticket", || {
+        fs::read_to_string(dir.path().join("ticket"))
+            .ok()
+            .filter(|text| text.starts_with("mw1"))
+    });
+    let mut sender = start(dir.path(), &["send", "-", "--to", "@ticket"]);
+    feed(&mut sender.0, b"hello".to_vec());
+    let (received, sent) = (receiver.finish(), sender.finish());
+    assert_eq!((received.code, sent.code), (7, 1), "{received:?} {sent:?}");
+    let words = "manyway: can't write to standard output: No space left on device";
+    assert!(received.stderr.starts_with(words), "{received:?}");
+}
+
 #[test]
 fn who_is_stopped_tells_the_other_side() {
     for sender_stops in [true, false] {
