@@ -27,7 +27,7 @@ pub(crate) struct Assumptions {
     /// Share of the core links that are congested: so many that about half of the direct paths are
     /// limited in the core.
     pub(crate) congested: f64,
-    /// What a congested link leaves to one flow, Mbps, log-uniform between these. (Akella, Seshan
+    /// What a congested link leaves to each flow, Mbps, log-uniform between these. (Akella, Seshan
     /// and Shaikh, IMC 2003: about half of the paths have a bottleneck in the core with less than
     /// 50 Mbps available.)
     pub(crate) share: (f64, f64),
@@ -47,11 +47,11 @@ pub(crate) struct Assumptions {
 /// How the traffic of others is represented on congested core links.
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Serialize)]
 pub(crate) enum Background {
-    /// The link has what others leave. Paths that share it share that.
+    /// The link has what others leave to the direct ways over it. Proxied paths share that.
     Reduced,
-    /// So many Reno flows are on the link, which has that many shares and one more. Whoever uses
-    /// several paths over it gets several shares. Links of which a flow gets more than twice what
-    /// the connections' ends can take are as with `Reduced`: nobody fills them.
+    /// So many Reno flows are on the link, which has that many shares more. Whoever uses several
+    /// paths over it gets several shares. Links of which a flow gets more than twice what the
+    /// connections' ends can take are as with `Reduced`: nobody fills them.
     Elastic(u32),
 }
 

@@ -32,8 +32,9 @@ pub(crate) struct Size {
     pub(crate) together: Vec<(usize, u64)>,
     /// The same if end hosts are relays themselves.
     pub(crate) relaying: Vec<(usize, u64)>,
-    /// The same with relays of a quarter of the rates.
+    /// The same two with relays that have less to spare.
     pub(crate) scarce: Vec<(usize, u64)>,
+    pub(crate) scarce_hosts: Vec<(usize, u64)>,
     /// What takes hours of simulated time.
     pub(crate) hours: Option<Plan>,
 }
@@ -108,6 +109,13 @@ pub(crate) struct Together {
     /// Over all pairs, Mbps per pair.
     pub(crate) mpath: f64,
     pub(crate) tcp: f64,
+}
+
+/// The same where relays have less to spare.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Scarce {
+    pub(crate) name: &'static str,
+    pub(crate) rows: Vec<Together>,
 }
 
 /// The networks of an experiment: as assumed, and with the seeds after that one.

@@ -14,6 +14,8 @@ use crate::gate::{Gate, GateRow, gate};
 use crate::ours::Ours;
 use crate::table::texts as table;
 
+/// As many relays as on Emulab (Fig. 7).
+const FEW: usize = 3;
 /// So many pairs are looked through for one of the wanted kind.
 const LOOKED_THROUGH: usize = 50;
 /// Part of the usable relays that counts as all: one that is found late is used late.
@@ -27,6 +29,8 @@ pub(crate) struct Hours {
     /// Fig. 15: with flows of others on congested links, and with rates that they leave.
     pub(crate) shared: Vec<Joined>,
     pub(crate) reduced: Vec<Joined>,
+    /// The latter with as few relays as on Emulab.
+    pub(crate) few: Vec<Joined>,
     /// Fig. 16: pairs that the core limits.
     pub(crate) core: Vec<Tried>,
     /// The same with flows of others on congested links.
@@ -96,8 +100,15 @@ pub(crate) fn hours(assumptions: &Assumptions, plan: Plan) -> Result<Hours, Fail
         access <= core
     };
     Ok(Hours {
-        shared: all("Fig. 15, others' flows", &first(&shared, in_core), joined)?,
-        reduced: all("Fig. 15", &first(&reduced, in_core), joined)?,
+        shared: all("Fig. 15, others' flows", &first(&shared, in_core), |job| {
+            joined(job, assumptions.relays)
+        })?,
+        reduced: all("Fig. 15", &first(&reduced, in_core), |job| {
+            joined(job, assumptions.relays)
+        })?,
+        few: all("Fig. 15, few relays", &first(&reduced, in_core), |job| {
+            joined(job, FEW)
+        })?,
         core: all("Fig. 16", &first(&reduced, in_core), |job| {
             tried(job, 80 * 60)
         })?,
@@ -138,8 +149,7 @@ fn run(law: Law, ends: Ends, duration_s: u32) -> Run {
 }
 
 /// The paper's procedure, minutes: TCP alone, from 20 on with mPath, and from 60 to 90 mPath alone.
-fn joined(&(network, ends): &(&Network, Ends)) -> Result<Joined, Failure> {
-    let relays = network.relays.len();
+fn joined(&(network, ends): &(&Network, Ends), relays: usize) -> Result<Joined, Failure> {
     let mut text = network.scenario(&run(Law::Mpath(relays), ends, 90 * 60));
     text.push_str("[flows.tcp]\nlaw = \"reno\"\npaths = [\"c0-direct\"]\nstop = \"60 min\"\n");
     let result = simulate(
@@ -284,6 +294,7 @@ pub(crate) fn gates(hours: &Hours) -> Vec<Gate> {
     let Hours {
         shared,
         reduced,
+        few,
         core,
         core_shared,
         access,
@@ -323,6 +334,7 @@ pub(crate) fn gates(hours: &Hours) -> Vec<Gate> {
         ),
         one(gate("mpath/figure-15-proxied"), Joined::proxied(shared)),
         one(gate("mpath/figure-15-direct"), Joined::proxied(reduced)),
+        one(gate("mpath/figure-15-direct-few"), Joined::proxied(few)),
         one(
             gate("mpath/figure-16-found"),
             median(core, |pair| pair.found),
@@ -365,6 +377,7 @@ pub(crate) fn tables(hours: Option<&Hours>) -> [(&'static str, String); 3] {
     for (name, pairs) in [
         ("others' flows", &hours.shared),
         ("others' rates", &hours.reduced),
+        ("others' rates, 3 relays", &hours.few),
     ] {
         for pair in pairs {
             let values = [

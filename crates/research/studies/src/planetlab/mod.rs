@@ -19,7 +19,7 @@ use crate::gate::Gate;
 use crate::page::Page;
 use crate::study::{Outcome, Study};
 use assumptions::{Assumptions, Background};
-use experiments::{Pair, Size, alone, listed, networks, together};
+use experiments::{Pair, Scarce, Size, alone, listed, networks, together};
 use network::Network;
 use report::{Results, Variant};
 use scenario::{Law, Run};
@@ -79,6 +79,7 @@ impl Size {
             together: vec![(50, 2), (100, 1)],
             relaying: vec![(50, 1), (100, 1), (200, 1)],
             scarce: vec![(50, 2), (100, 1)],
+            scarce_hosts: vec![(50, 1), (100, 1), (200, 1)],
             hours: Some(experiments::Plan {
                 networks: 5,
                 pairs: 4,
@@ -98,6 +99,7 @@ impl Size {
             together: vec![(20, 1)],
             relaying: vec![(20, 1)],
             scarce: Vec::new(),
+            scarce_hosts: Vec::new(),
             hours: None,
         }
     }
@@ -134,24 +136,39 @@ fn measure(size: Size, seed: u64) -> Result<Results, Failure> {
         ..Assumptions::default()
     };
     let networks = networks(size.networks, &assumptions);
-    let scarce = Assumptions {
-        spare: 0.25,
-        ..assumptions.clone()
-    };
-    let scarce = experiments::networks(size.networks, &scarce);
     let pairs = alone("alone", &networks, (size.pairs, size.duration_s))?;
     Ok(Results {
         comparison: report::compare_alone(&pairs),
         lists: listed(&networks, &pairs, &size)?,
         together: together(&networks, (&size.together, false), size.together_s)?,
         relaying: together(&networks, (&size.relaying, true), size.together_s)?,
-        scarce: together(&scarce, (&size.scarce, false), size.together_s)?,
+        scarce: scarce(&assumptions, &size)?,
         variants: vary(&assumptions, &size, &pairs)?,
         hours: (size.hours.map(|plan| hours::hours(&assumptions, plan))).transpose()?,
         pairs,
         assumptions,
         size,
     })
+}
+
+/// Many pairs at the same time where relays, or hosts that relay, have less to spare.
+fn scarce(assumptions: &Assumptions, size: &Size) -> Result<Vec<Scarce>, Failure> {
+    let relays = (&size.scarce, false);
+    let hosts = (&size.scarce_hosts, true);
+    let rows = [
+        (report::QUARTER, 4.0, relays),
+        (report::SIXTEENTH, 16.0, relays),
+        (report::HOSTS, 4.0, hosts),
+    ];
+    let of = |(name, part, (counts, relaying)): (_, f64, (&Vec<_>, bool))| {
+        let fewer = Assumptions {
+            spare: 1.0 / part,
+            ..assumptions.clone()
+        };
+        let networks = networks(size.networks, &fewer);
+        together(&networks, (counts, relaying), size.together_s).map(|rows| Scarce { name, rows })
+    };
+    rows.into_iter().map(of).collect()
 }
 
 type Change = fn(&mut Assumptions);

@@ -4,11 +4,11 @@ use manyway_report::{Kind, Plot, Series};
 use serde::Serialize;
 
 use super::assumptions::Assumptions;
-use super::experiments::{Listed, Pair, Size, Together};
+use super::experiments::{Listed, Pair, Scarce, Size, Together};
 use super::hours::{self, Hours};
 use super::statistics::Sample;
 use crate::claims::number;
-use crate::gate::{Gate, gate};
+use crate::gate::{Gate, GateRow, gate};
 use crate::headline::Headline;
 use crate::ours::Ours;
 use crate::study::Figure;
@@ -32,7 +32,7 @@ pub(crate) struct Results {
     pub(crate) together: Vec<Together>,
     pub(crate) relaying: Vec<Together>,
     /// In the full run alone.
-    pub(crate) scarce: Vec<Together>,
+    pub(crate) scarce: Vec<Scarce>,
     pub(crate) variants: Vec<Variant>,
     /// In the full run alone.
     pub(crate) hours: Option<Hours>,
@@ -232,8 +232,13 @@ pub(crate) fn lists(lists: &[Listed]) -> String {
     table.markdown()
 }
 
+/// Who has less to spare, as the table calls it.
+pub(crate) const QUARTER: &str = ", relays with a quarter of the rates";
+pub(crate) const SIXTEENTH: &str = ", relays with a sixteenth of the rates";
+pub(crate) const HOSTS: &str = ", relays themselves with a quarter of the rates";
+
 /// Fig. 22 and 23.
-pub(crate) fn together(found: &[Together], relaying: &[Together], scarce: &[Together]) -> String {
+pub(crate) fn together(found: &[Together], relaying: &[Together], scarce: &[Scarce]) -> String {
     let mut table = table(&[
         "pairs at a time",
         "data points",
@@ -255,11 +260,11 @@ pub(crate) fn together(found: &[Together], relaying: &[Together], scarce: &[Toge
     let rows = rows.chain(
         scarce
             .iter()
-            .map(|row| (row, ", relays with a quarter of the rates", "")),
+            .flat_map(|scarce| scarce.rows.iter().map(|row| (row, scarce.name, ""))),
     );
-    for (row, suffix, paper) in rows {
+    for (row, which, paper) in rows {
         table.row([
-            format!("{}{suffix}", row.pairs),
+            format!("{}{which}", row.pairs),
             row.ratios.len().to_string(),
             percent(row.ratios.above(GAIN)),
             percent(row.ratios.above(2.0)),
@@ -488,30 +493,25 @@ fn of_many_pairs(results: &Results) -> Vec<Gate> {
     };
     let most = results.lists.iter().map(|listed| listed.relays).max();
     let (fifty, all) = (relays(50), relays(most.unwrap_or(0)));
-    let double = |rows: &[Together]| -> Vec<(String, f64)> {
-        let rows = rows.iter();
-        rows.map(|row| {
-            (
-                format!("{} pairs", row.pairs),
-                100.0 * row.ratios.above(2.0),
-            )
-        })
-        .collect()
-    };
     let shown = |cases: &[(String, f64)]| {
         let cases = cases
             .iter()
             .map(|(pairs, share)| format!("{pairs}: {share:.0} %"));
         cases.collect::<Vec<_>>().join(", ")
     };
-    let together = double(&results.together);
-    let scarce = double(&results.scarce);
-    let scarce_found = shown(&scarce);
-    let (most_hosts, hosts): (Vec<_>, Vec<_>) = double(&results.relaying)
-        .into_iter()
-        .partition(|(pairs, _)| pairs == "200 pairs");
-    let most_hosts = most_hosts.first().map_or(f64::NAN, |(_, share)| *share);
-    let (together_found, hosts_found) = (shown(&together), shown(&hosts));
+    let scarce = |name| -> &[Together] {
+        let found = results.scarce.iter().find(|scarce| scarce.name == name);
+        found.map_or(&[], |scarce| &scarce.rows)
+    };
+    let some = |gate: GateRow, rows: &[Together]| {
+        let (_, cases) = by_number(rows);
+        let found = shown(&cases);
+        gate.cases(cases, found)
+    };
+    let most = |gate: GateRow, rows: &[Together]| {
+        let (most, _) = by_number(rows);
+        gate.value(most, format!("{most:.0} %"))
+    };
     vec![
         gate("mpath/figure-19").value(
             far / near,
@@ -521,11 +521,22 @@ fn of_many_pairs(results: &Results) -> Vec<Gate> {
         gate("mpath/figure-20-others").value(others, format!("{others:.0} %")),
         gate("mpath/figure-20-still").value(still, format!("{still:.0} %")),
         gate("mpath/figure-21").value(fifty / all, format!("{fifty:.2} against {all:.2}")),
-        gate("mpath/figure-22").cases(together, together_found),
-        gate("mpath/figure-22-scarce").cases(scarce, scarce_found),
-        gate("mpath/figure-23").cases(hosts, hosts_found),
-        gate("mpath/figure-23-200").value(most_hosts, format!("{most_hosts:.0} %")),
+        some(gate("mpath/figure-22"), &results.together),
+        some(gate("mpath/figure-22-scarce"), scarce(SIXTEENTH)),
+        some(gate("mpath/figure-23"), &results.relaying),
+        most(gate("mpath/figure-23-200"), &results.relaying),
+        some(gate("mpath/figure-23-scarce"), scarce(HOSTS)),
+        most(gate("mpath/figure-23-200-scarce"), scarce(HOSTS)),
     ]
+}
+
+/// Pairs that double, in per cent: of 200 at a time (NaN if none were), and of fewer.
+fn by_number(rows: &[Together]) -> (f64, Vec<(String, f64)>) {
+    let double = |row: &Together| 100.0 * row.ratios.above(2.0);
+    let most = rows.iter().find(|row| row.pairs == 200);
+    let fewer = rows.iter().filter(|row| row.pairs < 200);
+    let fewer = fewer.map(|row| (format!("{} pairs", row.pairs), double(row)));
+    (most.map_or(f64::NAN, double), fewer.collect())
 }
 
 /// The share of the pairs that gain, or of the others, that have settled by then.

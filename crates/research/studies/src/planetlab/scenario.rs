@@ -58,9 +58,12 @@ impl Network {
             links.extend(used.map(|link| (link.name.clone(), link)));
         }
         let flows_on = self.background(run);
+        let direct = self.direct(run);
         let mut text = self.head(run);
         for link in links.values() {
-            self.write_link(&mut text, link, (run, flows_on(link)));
+            // A link leaves its rate to each flow, so to each connection whose direct way it is.
+            let ours = direct.get(&link.name).copied().unwrap_or(1);
+            self.write_link(&mut text, link, (run, flows_on(link) + ours));
         }
         text.push_str(&paths);
         text.push_str(&flows);
@@ -122,6 +125,19 @@ impl Network {
         )
     }
 
+    /// How many direct ways each congested link is on.
+    fn direct(&self, run: &Run) -> BTreeMap<String, u32> {
+        let routes = run
+            .pairs
+            .iter()
+            .flat_map(|&(from, to)| self.route(from, to));
+        let mut ways = BTreeMap::new();
+        for link in routes.filter(|link| link.kind == Kind::Congested) {
+            *ways.entry(link.name).or_default() += 1;
+        }
+        ways
+    }
+
     /// How many flows of others are on a link.
     fn background(&self, run: &Run) -> impl Fn(&Link) -> u32 {
         let access = |&(from, to): &(Node, Node)| self.site(from).up.min(self.site(to).down);
@@ -137,15 +153,14 @@ impl Network {
         }
     }
 
-    fn write_link(&self, text: &mut String, link: &Link, (run, others): (&Run, u32)) {
+    fn write_link(&self, text: &mut String, link: &Link, (run, shares): (&Run, u32)) {
         let steps = (f64::from(run.duration_s) / STEP_S).ceil() as usize;
         let from = run.epoch as usize * steps;
         let factors = match link.kind {
             Kind::Ample => vec![1.0],
             _ => self.sway(link, (from, from + steps)),
         };
-        // All shares of it, scaled.
-        let mean = link.rate * f64::from(1 + others) * self.assumptions.scale * 1000.0;
+        let mean = link.rate * f64::from(shares) * self.assumptions.scale * 1000.0;
         let rate = |factor: f64| format!("{:.1} kbps", mean * factor);
         let queue = (mean * self.assumptions.queue_s * 125.0 / PACKET_BYTES)
             .max(MIN_QUEUE)
