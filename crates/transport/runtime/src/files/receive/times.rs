@@ -18,8 +18,8 @@ pub(super) struct Times {
 
 impl Times {
     /// Is it a file with the size and time of that one? If nobody knows, it isn't: then it is sent
-    /// again, while a file that is wrongly taken for the same never is. With `only_look`, no file is
-    /// made to find out.
+    /// again, while a file that is wrongly taken for the same never is. With `only_look`, no file
+    /// is made to find out.
     pub(super) fn are_equal(
         &mut self,
         dir: &Dir,
