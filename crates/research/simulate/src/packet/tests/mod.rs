@@ -177,30 +177,6 @@ fn the_clock_is_exact() {
     assert!(close(seconds(&result), 0.0351), "{result:?}");
 }
 
-/// Transfers that come one after the other are fast while they are there; their rates have no sum.
-#[test]
-fn what_flows_have_carried_adds_up_to_the_link() {
-    let mut flows = vec![flow("reno", &[0]); 101];
-    for (n, short) in flows.iter_mut().enumerate().skip(1) {
-        short.size = Some(60_000.into());
-        short.start = Time::from_millis(200 * n as u64);
-    }
-    let result = run(&experiment(parallel(&[20.0]), flows, 21), 1);
-    let sum = |of: fn(&FlowResult) -> f64| result.flows.iter().map(of).sum::<f64>();
-    let carried = sum(|flow| flow.carried_bps);
-    // 48 MB of 52.5 in 21 s.
-    assert!((18e6..20e6).contains(&carried), "{carried}");
-    assert!(sum(|flow| flow.goodput_bps) > 5.0 * carried);
-    assert_eq!(result.flows[0].carried_bps, result.flows[0].goodput_bps);
-    let short: f64 = result.flows[1..].iter().map(|flow| flow.carried_bps).sum();
-    let complete = result
-        .flows
-        .iter()
-        .filter(|flow| flow.completion_s().is_some());
-    let sent = complete.count() as f64 * 60_000.0 * 8.0 / 21.0;
-    assert!((sent..1.05 * sent).contains(&short), "{short} of {sent}");
-}
-
 #[test]
 fn same_seed_same_result() {
     let mut flows = vec![
