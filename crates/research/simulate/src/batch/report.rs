@@ -202,7 +202,7 @@ pub struct SubflowReport {
 pub struct SpanReport {
     /// The span's name.
     pub name: String,
-    /// Goodput, bits/s.
+    /// Goodput while the flow was there, bits/s; of no repetition (`n` is 0) if it never was.
     pub goodput_bps: Estimate,
 }
 
@@ -246,7 +246,8 @@ pub struct GroupReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_percentiles_s: Option<Percentiles>,
     /// Of finite transfers that were complete: the mean of the slowdown, which is the time that a
-    /// transfer took over the least that it takes alone, with windows open from the start.
+    /// transfer took over the least that it takes alone, with windows open from the start, and
+    /// links as fast as they ever are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowdown: Option<Estimate>,
     /// Percentiles of the slowdowns of a run's complete transfers, in the same way.
@@ -275,9 +276,9 @@ pub struct Percentiles {
 pub struct LinkReport {
     /// Its name.
     pub name: String,
-    /// Carried load over rate.
+    /// Part of the time in which it sends, 0 to 1.
     pub utilisation: Estimate,
-    /// Carried load, bits/s.
+    /// What leaves it and isn't lost on the wire, bits/s.
     pub load_bps: Estimate,
     /// Time average of the backlog, the packet in service included, packets.
     pub queue_mean_packets: Estimate,

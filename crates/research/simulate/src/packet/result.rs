@@ -105,9 +105,9 @@ impl SubflowResult {
 pub struct LinkResult {
     /// Its name.
     pub name: String,
-    /// Carried load over rate.
+    /// Part of the time in which it sends, 0 to 1.
     pub utilisation: f64,
-    /// Carried load, bits/s.
+    /// What leaves it and isn't lost on the wire, bits/s.
     pub load_bps: f64,
     /// Time average of the backlog, the packet in service included, packets.
     pub queue_mean_packets: f64,
