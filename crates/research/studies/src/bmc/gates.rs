@@ -24,7 +24,7 @@ pub(crate) fn gates(tables: &Tables) -> Vec<Gate> {
     }
     gates.push(small_gate(&tables.small));
     gates.extend(example_gates(&tables.fig32));
-    gates.extend(loss_gates(&tables.begin));
+    gates.extend(loss_gates(&tables.begin, tables.averaged.as_ref()));
     let cases = ["red", "drop-tail", "drop-tail-8ms"];
     let with = |table: &Table| {
         cases
@@ -73,9 +73,10 @@ fn example_gates(table: &Table) -> Vec<Gate> {
 /// Fig. 5.11's numbers of flows, and what the claim calls them.
 const FEW: [(&str, &str); 3] = [("1", "1 flow"), ("2", "2 flows"), ("4", "4 flows")];
 
-fn loss_gates(table: &Table) -> Vec<Gate> {
-    let rates = |column: usize| FEW.map(|(n, _)| table.means(&["bmc:p=0.5", n])[column]);
-    let (events, lost) = (rates(EVENTS), rates(LOST));
+fn loss_gates(table: &Table, averaged: Option<&Table>) -> Vec<Gate> {
+    let rates =
+        |table: &Table, column: usize| FEW.map(|(n, _)| table.means(&["bmc:p=0.5", n])[column]);
+    let (events, lost) = (rates(table, EVENTS), rates(table, LOST));
     let of_the_thesis = |rates: [f64; 3]| {
         let pairs = FEW.into_iter().zip(rates);
         pairs.map(|((_, name), rate)| {
@@ -85,11 +86,16 @@ fn loss_gates(table: &Table) -> Vec<Gate> {
     };
     let shown =
         |rates: [f64; 3]| format!("{} %", rates.map(|rate| format!("{rate:.3}")).join(", "));
-    vec![
+    let mut gates = vec![
         gate("bmc/figure-5-11").cases(of_the_thesis(events), shown(events)),
         gate("bmc/figure-5-11-packets").cases(of_the_thesis(lost), shown(lost)),
         gate("bmc/figure-5-11-grows").value(not_rising(&events), shown(events)),
-    ]
+    ];
+    if let Some(averaged) = averaged {
+        let lost = rates(averaged, LOST);
+        gates.push(gate("bmc/figure-5-11-averaged").cases(of_the_thesis(lost), shown(lost)));
+    }
+    gates
 }
 
 /// What a bundle is called in the thesis' figures; its law if it is none of the thesis'.
