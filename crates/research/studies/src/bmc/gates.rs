@@ -1,6 +1,7 @@
 //! What must hold.
 
-use super::{BUNDLES, COUNTS, EVENTS, LOST, RATIO, Tables, WEIGHTS, find, has};
+use super::cells::{find, has};
+use super::{BUNDLES, COUNTS, EVENTS, LOST, RATIO, Tables, WEIGHTS};
 use crate::claims::{number, number_range};
 use crate::gate::{Gate, GateRow, gate, not_rising};
 use crate::table::Table;
