@@ -17,27 +17,6 @@ pub(crate) struct Remote {
     pub(crate) dir: String,
 }
 
-impl Remote {
-    /// Which directory it is, as far as its path tells, if all sorts of things are in that.
-    pub(crate) fn common_directory(&self) -> Option<&'static str> {
-        let (mut names, mut above) = (0_usize, false);
-        for component in Path::new(&self.dir).components() {
-            match component {
-                Component::Normal(_) => names += 1,
-                Component::ParentDir if names == 0 => above = true,
-                Component::ParentDir => names -= 1,
-                _ => {}
-            }
-        }
-        match (names, self.dir.starts_with('/')) {
-            (0, true) => Some("the root directory"),
-            (0, false) if above => Some("a directory above the home directory"),
-            (0, false) => Some("the home directory"),
-            _ => None,
-        }
-    }
-}
-
 /// The directory that holds all sorts of things, if it is one of those, by whatever path: the home
 /// directory, or one above it.
 pub(crate) fn common_directory(dir: &Path) -> Option<&'static str> {
@@ -60,10 +39,10 @@ pub(crate) fn common_directory(dir: &Path) -> Option<&'static str> {
 }
 
 /// That is what `--delete` would do with a directory's contents in place of it.
-pub(crate) fn deletes_all(shared: &str, place: &str) -> anyhow::Error {
+pub(crate) fn deletes_all(shared: &str) -> anyhow::Error {
     usage(format!(
-        "`--delete` would delete all other files in {shared}{place}: name a directory below it, or \
-         write the local directory without the slash at its end"
+        "`--delete` would delete all other files in {shared}: name a directory below it, or write \
+         the local directory without the slash at its end"
     ))
 }
 
@@ -197,25 +176,5 @@ mod tests {
                 .to_string()
                 .contains("nothing to send")
         );
-    }
-
-    #[test]
-    fn a_directory_that_holds_all_sorts_of_things_is_known() {
-        let shared = |text: &str| parse(OsStr::new(text)).unwrap().unwrap().common_directory();
-        for (text, expected) in [
-            ("server:", "the home directory"),
-            ("server:./", "the home directory"),
-            ("server:~/./", "the home directory"),
-            ("server:a/..", "the home directory"),
-            ("server:..", "a directory above the home directory"),
-            ("server:a/../../", "a directory above the home directory"),
-            ("server:/", "the root directory"),
-            ("server:/a/..", "the root directory"),
-        ] {
-            assert_eq!(shared(text), Some(expected), "{text}");
-        }
-        for text in ["server:a", "server:a/../b", "server:../b", "server:/srv"] {
-            assert_eq!(shared(text), None, "{text}");
-        }
     }
 }

@@ -79,12 +79,12 @@ async fn recv(
         ticket::check_options(&args.ticket)?;
         relays.check_access()?;
     }
+    let made = prepare(&dir)?;
     if args.spare_home
         && let Some(shared) = destination::common_directory(&dir)
     {
-        return Err(destination::deletes_all(shared, ""));
+        return Err(destination::deletes_all(shared));
     }
-    let made = prepare(&dir)?;
     // Standard input that stands for the caller's life has no answers.
     let ask = screen.can_ask() && !args.while_stdin;
     let stop = Stop::listen(args.while_stdin);

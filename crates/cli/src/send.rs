@@ -6,7 +6,7 @@ use manyway::files::Sources;
 use manyway::{Connection, Endpoint, Ticket};
 
 use crate::args::SendArgs;
-use crate::destination::{self, Remote, deletes_all};
+use crate::destination::{self, Remote};
 use crate::door::Door;
 use crate::exchange::{self, Job, Role, Setup};
 use crate::exit::{Interrupted, Stop, usage};
@@ -64,12 +64,6 @@ async fn send(
     let sources = content::sources(&args.paths, &args.content, syncs)?;
     // A directory's contents, and nothing beside them.
     let spare_home = args.arrival.delete && sources.names().next().is_none();
-    if let Some(remote) = &remote
-        && let Some(shared) = remote.common_directory()
-        && spare_home
-    {
-        return Err(deletes_all(shared, &format!(" on {}", remote.host)));
-    }
     let sources = sources.with_attributes(args.arrival.xattrs, args.arrival.acls);
     let connects = invitation.is_some() || remote.is_some();
     let limit = args.network.limit.as_ref().and_then(Limit::now);
