@@ -140,6 +140,27 @@ fn optima_are_means_over_the_time_in_which_a_flow_is_there() {
 }
 
 #[test]
+fn too_many_networks_have_no_optimum() {
+    let place = TempDir::new().unwrap();
+    let outage = "timetable = [{ at = \"30 s\", up = false }]";
+    let varying = "varying = { interval = \"50 ms\", deviation = 0.5 }";
+    let scenario = COMING_AND_GOING.replace(outage, varying);
+    fs::write(place.path().join("varying.toml"), scenario).unwrap();
+    let arguments = [
+        "compare",
+        "varying.toml",
+        "--levels",
+        "optimum,packet",
+        "--json",
+    ];
+    let done = Running(common::manyway(place.path(), &arguments).spawn().unwrap()).finish();
+    let result = done.ok().json();
+    let remark = result["remarks"][0].as_str().unwrap();
+    assert!(remark.contains("more than 200 different ones"), "{remark}");
+    assert_eq!(result["levels"], json!(["packet"]));
+}
+
+#[test]
 fn levels_stand_side_by_side() {
     // Each once, in an order of their own.
     let levels = "stack,optimum,packet,fluid,stack";

@@ -101,9 +101,9 @@ fn solve(experiment: &Experiment) -> anyhow::Result<Vec<(Range<Time>, Rates)>> {
         };
         if solved.len() > MOST_NETWORKS || all.len() == MOST_EPOCHS {
             return Err(usage(format!(
-                "`optimum` has no value: the links change more than {MOST_EPOCHS} times, or have \
-                 more than {MOST_NETWORKS} different states. Choose a shorter `duration`, or \
-                 fewer changes."
+                "`optimum` has no value: the network changes more than {MOST_EPOCHS} times, or to \
+                 more than {MOST_NETWORKS} different ones: choose a shorter `duration`, or fewer \
+                 changes"
             )));
         }
         all.push((from..until, rates));

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 
 use crate::{DropReason, LinkStats};
 
-/// They have been counted as dropped when their fate was drawn; who asks what has happened by some
-/// moment takes those off that haven't left by then.
+/// The link counts a packet as dropped when it draws the packet's fate. Whoever asks what has
+/// happened by some moment takes those off that haven't left by then.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Doomed {
-    /// In the order of their departures, as far as anything has been forgotten.
+    /// In the order of their departures.
     packets: VecDeque<Packet>,
 }
 

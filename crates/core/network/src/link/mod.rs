@@ -311,7 +311,8 @@ impl Link {
     }
 
     /// Bytes that have left the link by `now` (not before the latest offer) and that neither the
-    /// wire nor an outage has lost, a fluid's included. Costs O(backlog).
+    /// wire nor an outage has lost, a fluid's included. What [`Link::set_up`] loses counts until it
+    /// would have arrived. Costs O(backlog).
     pub fn carried_bytes(&self, now: Time) -> u64 {
         let at = now.as_nanos().max(self.latest_offer);
         let (lost, stats) = self.rest.doomed.after(at, self.packet_stats());
