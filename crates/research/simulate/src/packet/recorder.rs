@@ -369,7 +369,8 @@ impl Recorder {
         let records = self.links.iter().zip(&self.link_names).zip(delays);
         let results = records.map(|((LinkRecord { begin, end }, name), delays)| {
             let (before, after) = (&begin.stats, &end.stats);
-            let carried = (end.carried - begin.carried) as f64 * 8.0;
+            // Of a fluid, these are rounded.
+            let carried = end.carried.saturating_sub(begin.carried) as f64 * 8.0;
             let waited = after.sojourn.saturating_sub(before.sojourn);
             let busy = after.busy.saturating_sub(before.busy);
             LinkResult {

@@ -1,4 +1,4 @@
-//! Counts requests and connections for `Handle::to_prometheus`.
+//! Counts requests: against the budgets of their sources, and for `Handle::to_prometheus`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
