@@ -45,8 +45,9 @@ pub struct Config {
     /// to it).
     pub receive_window: u64,
     /// The part of the receive window that a single stream may take: 1 for all of it, 8 for an
-    /// eighth. With several, all but one may go to streams that nobody reads, and the others still
-    /// have room.
+    /// eighth. With 1, a stream that the application doesn't read stops all others: that is for
+    /// one large transfer. Programs with several streams want 8. With several, streams together grow to half of the
+    /// window, and those that nobody reads leave the others room.
     pub window_shares: u64,
     /// Most bytes written by the application and not yet acknowledged, in bytes.
     pub send_buffer: u64,

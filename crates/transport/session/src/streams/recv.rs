@@ -151,6 +151,16 @@ impl RecvHalf {
         news
     }
 
+    /// Bytes that the application has to read, or may have to, in all.
+    pub(super) fn promised(&self) -> u64 {
+        match (self.state, self.final_size) {
+            (State::Open, None) => self.window.promised(),
+            (State::Open, Some(_)) => self.highest - self.assembler.read_offset(),
+            // What comes is thrown away.
+            (State::Reset(_) | State::Stopped { .. } | State::Over, _) => 0,
+        }
+    }
+
     /// How far the receive window may grow from now on, in bytes.
     pub(super) fn limit_window(&mut self, most: u64) {
         self.window.limit_to(most);

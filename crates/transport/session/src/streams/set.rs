@@ -233,25 +233,37 @@ impl Streams {
         max: usize,
     ) -> Result<Option<Bytes>, ReadError> {
         let stream = self.streams.get_mut(&id).ok_or(ReadError::Closed)?;
-        let shares = self.config.window_shares;
-        if shares > 1 {
-            stream.recv.limit_window(self.window.cap() / shares);
+        let shared = self.config.has_shares();
+        if shared {
+            let cap = self.window.cap();
+            // Whoever grows leaves others as much.
+            let free = (cap / 2).saturating_sub(self.ledger.promised);
+            let most = stream.recv.window_size() + free / 2;
+            let share = cap / self.config.window_shares;
+            stream.recv.limit_window(most.min(share));
         }
         let result = stream.recv.read(now, self.rtt, max);
         if let Ok(Some(data)) = &result {
             self.read += data.len() as u64;
-            if shares > 1 {
-                // At every size, a stream has only its share.
-                self.window.discard(data.len() as u64);
-                self.window.grow_to(stream.recv.window_size() * shares);
-            } else {
-                self.window.read(now, self.rtt, data.len() as u64);
+            match shared {
+                true => self.window.discard(data.len() as u64),
+                false => self.window.read(now, self.rtt, data.len() as u64),
             }
         }
         if stream.settle_control(id, &mut self.ledger) {
             self.drop_stream(id);
         }
+        self.make_room();
         result
+    }
+
+    /// With shares, the connection's window has room for all that its streams may send, and for
+    /// new ones.
+    fn make_room(&mut self) {
+        if self.config.has_shares() {
+            let most = self.ledger.promised + self.config.initial_window();
+            self.window.grow_to(most);
+        }
     }
 
     /// Throws away what has arrived and what will arrive, and asks the peer to stop sending.
@@ -402,7 +414,10 @@ impl Streams {
             true => RecvHalf::new(Window::new(self.config.initial_stream_window(), cap)),
             false => RecvHalf::absent(),
         };
-        self.streams.insert(id, Stream::new(send, recv));
+        let mut stream = Stream::new(send, recv);
+        stream.settle_control(id, &mut self.ledger);
+        self.streams.insert(id, stream);
+        self.make_room();
     }
 }
 

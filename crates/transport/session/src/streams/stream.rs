@@ -39,6 +39,7 @@ struct Entry {
     buffered: u64,
     allowed: u64,
     received: usize,
+    promised: u64,
 }
 
 /// Sums over all streams, and who is ready for what: brought up to date whenever a stream has
@@ -51,6 +52,8 @@ pub(super) struct Ledger {
     pub(super) buffered: u64,
     /// Memory for what was received, in bytes.
     pub(super) received: usize,
+    /// What the application has to read of all streams, or may have to, in bytes.
+    pub(super) promised: u64,
     /// What the limits of the streams in use allow beyond what was sent.
     pub(super) allowed: u128,
     /// Streams with something lost.
@@ -125,7 +128,7 @@ impl Stream {
             unacked,
             buffered: send.buffered(),
             allowed,
-            received: self.entry.received,
+            ..self.entry
         };
         let last = std::mem::replace(&mut self.entry, entry);
         ledger.unsent = ledger.unsent - last.unsent + entry.unsent;
@@ -148,6 +151,8 @@ impl Stream {
     pub(super) fn settle_control(&mut self, id: StreamId, ledger: &mut Ledger) -> bool {
         let received = std::mem::replace(&mut self.entry.received, self.recv.allocated());
         ledger.received = ledger.received - received + self.entry.received;
+        let promised = std::mem::replace(&mut self.entry.promised, self.recv.promised());
+        ledger.promised = ledger.promised - promised + self.entry.promised;
         let due = self.send.wants_reset() || self.recv.wants_stop() || self.recv.wants_limit();
         if due != self.places.control {
             self.places.control = due;

@@ -8,6 +8,10 @@ use super::{StreamId, StreamKind};
 /// §16: 62 bits).
 pub const MAX_OFFSET: u64 = (1 << 62) - 1;
 
+/// A stream may send this much at first (or its share, if that is less), however many there are, in
+/// bytes.
+const LEAST_STREAM_WINDOW: u64 = 16 << 10;
+
 /// Settings of one connection's streams.
 #[derive(Copy, Clone, Debug)]
 pub struct StreamsConfig {
@@ -18,7 +22,8 @@ pub struct StreamsConfig {
     /// The connection's window, in bytes, that auto-tuning never passes.
     pub max_receive_window: u64,
     /// The part of both that a single stream may take: 1 for all, 8 for an eighth. With several,
-    /// streams that nobody reads leave others some of the connection's window.
+    /// streams together grow to half of the connection's window, and the rest is for what each may
+    /// send at first: those that nobody reads leave the others room.
     pub window_shares: u64,
     /// Most bytes that may be written and not yet acknowledged, over all streams. A stream that has
     /// nothing else buffered may exceed it by an eighth of it, at most 64 KiB, so that one stream
@@ -66,9 +71,21 @@ impl StreamsConfig {
         !self.opens(id) || id.kind() == StreamKind::Bidirectional
     }
 
-    /// The same of every stream, for `initial_max_stream_data`.
+    /// The same of every stream, for `initial_max_stream_data`. With shares, those of
+    /// `max_streams` take a quarter of the connection's window.
     pub fn initial_stream_window(&self) -> u64 {
-        self.initial_window() / self.window_shares.max(1)
+        let share = self.initial_window() / self.window_shares.max(1);
+        match self.has_shares() {
+            true => (self.max_receive_window / 4 / self.max_streams.max(1))
+                .max(LEAST_STREAM_WINDOW)
+                .min(share),
+            false => share,
+        }
+    }
+
+    /// Whether a stream has only a part of the connection's window.
+    pub(super) fn has_shares(&self) -> bool {
+        self.window_shares > 1
     }
 }
 

@@ -58,6 +58,11 @@ impl Window {
         self.size
     }
 
+    /// What the peer may send until it is told more, and what it will be told, in bytes.
+    pub(super) fn promised(&self) -> u64 {
+        self.size.max(self.limit - self.consumed.min(self.limit))
+    }
+
     /// How far the window may grow from now on, in bytes. One that is larger shrinks as it is
     /// used up.
     pub(super) fn limit_to(&mut self, cap: u64) {

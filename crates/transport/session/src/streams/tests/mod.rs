@@ -6,6 +6,7 @@ mod hostile;
 mod model;
 mod network;
 mod rules;
+mod shares;
 
 use std::time::Duration;
 
@@ -95,6 +96,14 @@ fn flush(
     (ranges, controls)
 }
 
+fn read_all(streams: &mut Streams, now: Time, id: StreamId) -> Vec<u8> {
+    let mut all = vec![];
+    while let Ok(Some(data)) = streams.read(now, id, usize::MAX) {
+        all.extend_from_slice(&data);
+    }
+    all
+}
+
 fn apply(to: &mut Streams, control: &Frame<'_>) -> Result<(), StreamsError> {
     match *control {
         Frame::MaxData { max } => to.on_max_data(max),
@@ -142,6 +151,8 @@ impl Streams {
         assert_eq!(!self.ledger.resend.is_empty(), any(|s| s.wants_resend()));
         let fresh = self.ledger.has_fresh();
         assert_eq!(fresh, any(|s| s.sendable() > 0));
+        let promised: u64 = self.streams.values().map(|s| s.recv.promised()).sum();
+        assert_eq!(self.ledger.promised, promised);
         let unread: u64 = self.streams.values().map(|s| s.recv.unread()).sum();
         assert_eq!(
             self.received,

@@ -2,14 +2,6 @@
 
 use super::*;
 
-fn read_all(streams: &mut Streams, now: Time, id: StreamId) -> Vec<u8> {
-    let mut all = vec![];
-    while let Ok(Some(data)) = streams.read(now, id, usize::MAX) {
-        all.extend_from_slice(&data);
-    }
-    all
-}
-
 #[test]
 fn ids_name_the_opener() {
     let (mut a, mut b) = pair(small());
@@ -293,56 +285,6 @@ fn a_writer_waits_for_half_of_his_share_at_most() {
         ..head
     });
     assert_eq!(events(&mut a), [], "all that x had fitted");
-}
-
-/// Who reads nothing of one stream still gets the others.
-#[test]
-fn a_stream_that_nobody_reads_leaves_others_their_window() {
-    for (shares, passes) in [(1, false), (2, true)] {
-        let (mut a, mut b) = pair(StreamsConfig {
-            window_shares: shares,
-            ..small()
-        });
-        let (idle, busy) = (a.open().expect("allowed"), a.open().expect("allowed"));
-        write(&mut a, idle, &bytes_of(idle, true, 0, 8 << 10)).expect("room");
-        flush(&mut a, &mut b, Time::ZERO);
-        write(&mut a, busy, &bytes_of(busy, true, 0, 1 << 10)).expect("room");
-        flush(&mut a, &mut b, Time::ZERO);
-        let read = b.read(Time::ZERO, busy, 1 << 20);
-        assert_eq!(read.is_ok(), passes, "{shares}");
-        assert!(b.allocated() <= 9 << 10);
-    }
-}
-
-/// The window of a stream that is read fast grows, and the connection's with it.
-#[test]
-fn streams_that_were_read_fast_and_then_not_leave_others_their_window() {
-    let (mut a, mut b) = pair(StreamsConfig {
-        window_shares: 4,
-        send_buffer: 256 << 10,
-        ..small()
-    });
-    // All shares but one.
-    let idle = [(); 3].map(|()| a.open().expect("allowed"));
-    for stream in idle {
-        let mut at = 0;
-        for _ in 0..4 {
-            at += write(&mut a, stream, &bytes_of(stream, true, at, 4 << 10)).expect("room") as u64;
-            flush(&mut a, &mut b, Time::ZERO);
-            read_all(&mut b, Time::ZERO, stream);
-            flush(&mut b, &mut a, Time::ZERO);
-        }
-        write(&mut a, stream, &bytes_of(stream, true, at, 16 << 10)).expect("room");
-        flush(&mut a, &mut b, Time::ZERO);
-    }
-    let busy = a.open().expect("allowed");
-    let mut at = 0;
-    for _ in 0..50 {
-        at += write(&mut a, busy, &bytes_of(busy, true, at, 1 << 10)).expect("room") as u64;
-        flush(&mut a, &mut b, Time::ZERO);
-        assert_eq!(read_all(&mut b, Time::ZERO, busy).len(), 1 << 10);
-        flush(&mut b, &mut a, Time::ZERO);
-    }
 }
 
 #[test]
