@@ -92,7 +92,7 @@ impl Class {
         }
         if let Some(closed) = cause.downcast_ref::<ClosedByPeer>() {
             return Some(match closed.code {
-                NOT_ALLOWED | DONE => Self::Refused,
+                NOT_ALLOWED | DONE | CloseReason::OVERLOADED => Self::Refused,
                 FAILED => Self::Failed,
                 _ => Self::Interrupted,
             });
@@ -405,8 +405,8 @@ async fn stdin_ended() {
     end.await.ok();
 }
 
-/// Nobody answered, the connection was lost, or nothing moved for one side's `--timeout`. What the
-/// other side has ended otherwise stays ended.
+/// Nobody answered, the connection was lost, nothing moved for one side's `--timeout`, or the other
+/// side had no room. What it has ended otherwise stays ended.
 pub(crate) fn is_the_networks(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.is::<ConnectError>()
@@ -420,9 +420,9 @@ pub(crate) fn is_the_networks(error: &anyhow::Error) -> bool {
                 cause.downcast_ref(),
                 Some(ConnectionLost(CloseReason::TimedOut { .. }))
             )
-            || cause
-                .downcast_ref()
-                .is_some_and(|closed: &ClosedByPeer| closed.code == TIMED_OUT)
+            || cause.downcast_ref().is_some_and(|closed: &ClosedByPeer| {
+                [TIMED_OUT, CloseReason::OVERLOADED].contains(&closed.code)
+            })
     })
 }
 
@@ -512,6 +512,7 @@ mod tests {
             (not_created.into(), Class::Disk),
             (closed(DONE).into(), Class::Refused),
             (closed(INTERRUPTED).into(), Class::Interrupted),
+            (closed(CloseReason::OVERLOADED).into(), Class::Refused),
         ] {
             assert_eq!(Class::of(&error), class);
         }

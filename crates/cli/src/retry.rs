@@ -133,6 +133,8 @@ mod tests {
         assert_eq!(tries(hour, none, other).await, (1, 0, false));
         assert_eq!(tries(hour, none, |_| Some(closed(FAILED))).await.0, 1);
         assert_eq!(tries(hour, none, |_| Some(closed(NOT_ALLOWED))).await.0, 1);
+        let full = |tries| (tries < 3).then(|| closed(CloseReason::OVERLOADED));
+        assert_eq!(tries(hour, none, full).await.0, 3);
         let second = |n| (n < 2).then(|| closed(TIMED_OUT));
         assert_eq!(tries(hour, none, second).await, (2, 1, true));
         let out = || TimedOut {

@@ -48,7 +48,7 @@ pub(crate) const RELAY_MEMORY: usize = 3 << 9;
 pub(crate) const PACKET_MEMORY: usize = 256;
 /// A connection that has transferred nothing is safe from others that want its place for this long.
 pub(crate) const GRACE: Duration = Duration::from_secs(3);
-/// One that has transferred something, for this long since.
+/// One that has transferred something and has no stream open, for this long since.
 pub(crate) const IDLE: Duration = Duration::from_secs(10);
 
 /// Bytes that may go to addresses which the peer has named and which haven't answered: as many as
@@ -77,6 +77,8 @@ pub(crate) struct Usage {
     pub(crate) memory: usize,
     /// Stream bytes that the application has read, and that the peer has acknowledged.
     pub(crate) moved: u64,
+    /// Streams that are open.
+    pub(crate) streams: usize,
     /// It is over, though not forgotten.
     pub(crate) closed: bool,
 }

@@ -252,6 +252,11 @@ pub enum RelayHeard {
     Granted,
 }
 
+impl CloseReason {
+    /// The code of a CLOSE from a peer that has no room for the connection: it may have some later.
+    pub const OVERLOADED: u64 = code::OVERLOADED;
+}
+
 /// Codes of CLOSE that the session itself sends; the application's start at 0x100.
 pub(crate) mod code {
     /// A frame or its contents broke a rule.

@@ -508,11 +508,9 @@ impl Connection {
 
     /// What the connection takes and has brought.
     pub(crate) fn usage(&self) -> Usage {
-        let (memory, moved) = self.traffic.usage();
         Usage {
-            memory,
-            moved,
             closed: self.is_closed(),
+            ..self.traffic.usage()
         }
     }
 

@@ -86,7 +86,8 @@ impl Accounts {
     }
 
     /// Whether a host may open one more connection: as long as there are few enough, or one that
-    /// has transferred nothing for [`GRACE`], or nothing for [`IDLE`] since, can make room.
+    /// has transferred nothing for [`GRACE`], or nothing for [`IDLE`] since and has no stream open,
+    /// can make room.
     pub(super) fn admit(&self, now: Time, host: IpAddr) -> Admission {
         let of_host = self.per_host.get(&host).copied().unwrap_or(0);
         let only = (of_host >= self.max_per_host).then_some(host);
@@ -95,7 +96,8 @@ impl Accounts {
         }
         let may_go = |account: &Account| match account.standing(now) {
             Standing::Unproven => account.rests(now, GRACE),
-            Standing::Idle => true,
+            // Somebody may read at a prompt, or think.
+            Standing::Idle => account.usage.streams == 0,
             Standing::Busy => false,
         };
         let candidates = self.accounts.iter().filter(|(_, account)| {
@@ -208,6 +210,7 @@ mod tests {
         Usage {
             memory,
             moved,
+            streams: 0,
             closed: false,
         }
     }
@@ -253,6 +256,12 @@ mod tests {
         assert_eq!(accounts.admit(s(20), host(4)), Admission::InPlaceOf(C));
         accounts.update(s(20), C, usage(1, 1));
         assert_eq!(accounts.admit(s(20), host(4)), Admission::InPlaceOf(A));
+        let prompt = Usage {
+            streams: 1,
+            ..usage(1, 100)
+        };
+        accounts.update(s(20), A, prompt);
+        assert_eq!(accounts.admit(s(20), host(4)), Admission::Refused);
         accounts.update(s(20), A, usage(1, 101));
         assert_eq!(accounts.admit(s(20), host(4)), Admission::Refused);
     }

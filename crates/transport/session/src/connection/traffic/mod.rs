@@ -20,6 +20,7 @@ use manyway_wire::{ConnectionId, Frame, PathId};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
+use crate::budget::Usage;
 use crate::config::Config;
 use crate::crypto::Opener;
 use crate::driver::{Ecn, Local, LocalId, SendErrorKind, Transmit};
@@ -184,13 +185,16 @@ impl Traffic {
         dropped.for_each(|change| self.core.change(change));
     }
 
-    /// Memory that the connection takes, in bytes, and the bytes that it has moved: of streams,
-    /// those read here, or acknowledged by the peer; of datagrams, those taken here.
-    pub(super) fn usage(&self) -> (usize, u64) {
+    /// What the connection takes and has moved. Of datagrams, those count that were taken here.
+    pub(super) fn usage(&self) -> Usage {
         let data = self.core.data();
-        let memory = self.core.memory() + self.consents.memory();
         let taken = data.datagrams.stats().bytes_received;
-        (memory, data.acked() + data.streams.bytes_read() + taken)
+        Usage {
+            memory: self.core.memory() + self.consents.memory(),
+            moved: data.acked() + data.streams.bytes_read() + taken,
+            streams: data.streams.open_streams(),
+            closed: false,
+        }
     }
 
     #[cfg(test)]
