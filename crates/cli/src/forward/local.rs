@@ -208,7 +208,8 @@ impl Said {
 
 /// Takes connections of this host's programs to the other side.
 async fn forward(failures: Failures, connection: Connection, entry: Arc<Entry>) {
-    accept_each(&entry.listener, |tcp, _| {
+    let full = |news: &str| failures.say(&format!("{}: {news}", entry.at));
+    accept_each(&entry.listener, full, |tcp, _| {
         let failures = failures.clone();
         let (connection, target) = (connection.clone(), entry.target.clone());
         async move {

@@ -250,7 +250,8 @@ async fn listen_for(connection: &Connection, rules: &Rules, at: Target, mut stre
         listener: stream.send.id().0,
     };
     let (connection, request) = (connection.clone(), Arc::new(request));
-    let pass_on = accept_each(&listener, |tcp, from| {
+    let full = |news: &str| tracing::info!("{news}");
+    let pass_on = accept_each(&listener, full, |tcp, from| {
         let (connection, request) = (connection.clone(), request.clone());
         async move {
             match Stream::open(&connection, &request).await {

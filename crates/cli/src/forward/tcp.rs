@@ -22,6 +22,8 @@ use super::stream::Stream;
 const MOST: usize = 128;
 /// How long all addresses of a target may take to answer.
 const CONNECT_WAIT: Duration = Duration::from_secs(20);
+/// An address that hasn't answered for this long holds up the next one no longer (RFC 8305 §8).
+const NEXT_ADDRESS: Duration = Duration::from_millis(250);
 /// After a connection that couldn't be accepted, as when too many files are open.
 const PAUSE: Duration = Duration::from_millis(200);
 /// Names that are looked up at once. The system can't be asked to stop, so each keeps its place
@@ -40,9 +42,11 @@ pub(super) async fn listen(at: &Target) -> io::Result<TcpListener> {
     }
 }
 
-/// Accepts connections for as long as it is polled; each gets a task.
+/// Accepts connections for as long as it is polled; each gets a task. `full` is called when there
+/// is no room for another one.
 pub(super) async fn accept_each<F>(
     listener: &TcpListener,
+    full: impl Fn(&str),
     each: impl Fn(TcpStream, SocketAddr) -> F,
 ) -> Infallible
 where
@@ -52,7 +56,15 @@ where
     let mut tasks = JoinSet::new();
     loop {
         while tasks.try_join_next().is_some() {}
-        let place = room.clone().acquire_owned().await;
+        let place = match room.clone().try_acquire_owned() {
+            Ok(place) => Ok(place),
+            Err(_) => {
+                full(&format!(
+                    "{MOST} connections are open: others wait until one of them ends"
+                ));
+                room.clone().acquire_owned().await
+            }
+        };
         match listener.accept().await {
             Ok((tcp, from)) => {
                 let work = each(tcp, from);
@@ -84,14 +96,32 @@ async fn dial_in_turn(target: &Target) -> Result<TcpStream, (Code, String)> {
     let addresses = look_up(host, target.port())
         .await
         .map_err(|error| (Code::HostUnreachable, unknown(host, &error)))?;
-    let mut last = (Code::HostUnreachable, format!("{host} has no address"));
-    for address in addresses {
-        match TcpStream::connect(address).await {
-            Ok(tcp) => return Ok(tcp),
-            Err(error) => last = unreachable(target, &error),
+    first_of(addresses).await.map_err(|error| match error {
+        Some(error) => unreachable(target, &error),
+        None => (Code::HostUnreachable, format!("{host} has no address")),
+    })
+}
+
+/// Connects to whichever address answers first. One that doesn't answer holds up the next for
+/// [`NEXT_ADDRESS`] only (RFC 8305). The error is the last one.
+async fn first_of(addresses: Vec<SocketAddr>) -> Result<TcpStream, Option<io::Error>> {
+    let mut rest = addresses.into_iter().peekable();
+    let mut tries = JoinSet::new();
+    let mut last = None;
+    loop {
+        if let Some(address) = rest.next() {
+            tries.spawn(TcpStream::connect(address));
+        }
+        tokio::select! {
+            tried = tries.join_next() => match tried {
+                Some(Ok(Ok(tcp))) => return Ok(tcp),
+                Some(Ok(Err(error))) => last = Some(error),
+                Some(Err(error)) => last = Some(error.into()),
+                None => return Err(last),
+            },
+            () = sleep(NEXT_ADDRESS), if rest.peek().is_some() => {}
         }
     }
-    Err(last)
 }
 
 async fn look_up(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
@@ -179,5 +209,58 @@ pub(super) async fn splice(mut tcp: TcpStream, mut stream: Stream) -> Result<(),
             stream.cut();
             Err(cut)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use socket2::{Domain, Socket, Type};
+
+    use super::*;
+
+    /// A listener that answers nobody any more, since its queue is full.
+    async fn silent() -> (Socket, Vec<TcpStream>) {
+        let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        listener.bind(&any.into()).unwrap();
+        listener.listen(0).unwrap();
+        let at = address(&listener);
+        let mut queue = Vec::new();
+        let soon = Duration::from_millis(100);
+        while let Ok(tcp) = timeout(soon, TcpStream::connect(at)).await {
+            queue.push(tcp.unwrap());
+        }
+        (listener, queue)
+    }
+
+    fn address(socket: &Socket) -> SocketAddr {
+        socket.local_addr().unwrap().as_socket().unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_first_address_that_answers_is_taken() {
+        let (silent, _queue) = silent().await;
+        let silent = address(&silent);
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let good = listener.local_addr().unwrap();
+        let gone = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let refuses = gone.local_addr().unwrap();
+        drop(gone);
+        for addresses in [
+            vec![silent, good],
+            vec![refuses, good],
+            vec![silent, refuses, good],
+        ] {
+            let tcp = timeout(CONNECT_WAIT / 2, first_of(addresses))
+                .await
+                .unwrap();
+            assert_eq!(tcp.unwrap().peer_addr().unwrap(), good);
+        }
+        let error = first_of(vec![refuses]).await.unwrap_err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+        assert!(first_of(vec![]).await.unwrap_err().is_none());
+        // It may still answer.
+        let waits = timeout(Duration::from_secs(1), first_of(vec![silent, refuses]));
+        assert!(waits.await.is_err());
     }
 }
