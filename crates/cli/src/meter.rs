@@ -252,6 +252,7 @@ pub(crate) mod tests {
             min_rtt: Duration::from_millis(19),
             window: 10.0,
             packet_size: 1472,
+            datagram: None,
             bytes_in_flight: 0,
             bytes_sent: 2 * sent,
             bytes_received: 0,

@@ -243,6 +243,47 @@ fn a_ticket_for_something_else_is_told() {
     hosts.says("forwards", "this ticket is for `manyway tun`");
 }
 
+/// The links have packets of 1500 bytes.
+#[test]
+fn a_tunnel_whose_packets_fit_no_path_says_so() {
+    if !able() {
+        return;
+    }
+    let hosts = Hosts::new("room");
+    let address = ["tun", "--mtu", "1450", "--address"];
+    let waits = [&address[..], &["10.77.0.1/24", "--ticket-file", "ticket"]].concat();
+    let _waits = hosts.start(HERE, &waits, "waits");
+    hosts.place.wait_for("ticket");
+    let connects = [&address[..], &["10.77.0.2/24", "@ticket"]].concat();
+    let _connects = hosts.start(THERE, &connects, "connects");
+    for said in ["waits", "connects"] {
+        hosts.says(
+            said,
+            "no path has room for packets of 1450 bytes. Start both",
+        );
+    }
+}
+
+/// Its packets take the links: as a path beside them it would carry the same bytes again.
+#[test]
+fn a_tunnel_is_no_path_for_others() {
+    if !able() {
+        return;
+    }
+    let hosts = Hosts::new("paths");
+    let _tunnel = hosts.tunnel();
+    hosts.says("waits", "The tunnel is open");
+    fs::write(hosts.place.path("file"), vec![7; 3_000_000]).unwrap();
+    let listen = ["recv", "in", "--ticket-file", "files"];
+    let _receives = hosts.start(HERE, &listen, "receives");
+    hosts.place.wait_for("files");
+    let send = ["send", "file", "--to", "@files", "-v"];
+    assert_eq!(hosts.start(THERE, &send, "sends").finish().code, 0);
+    let said = fs::read_to_string(hosts.place.path("sends")).unwrap();
+    assert!(said.contains("10.1.2.1"), "{said}");
+    assert!(!said.contains("10.77.0."), "{said}");
+}
+
 #[test]
 fn what_cannot_be_is_told_before_there_is_a_device() {
     let place = Place::new();

@@ -181,6 +181,10 @@ pub struct PathStats {
     pub window: f64,
     /// Bytes of a full datagram (UDP payload), as found by path MTU discovery so far.
     pub packet_size: usize,
+    /// The largest datagram of the application that such a packet has room for, in bytes; `None`
+    /// if the connection has no datagrams. The path carries none if that is less than the
+    /// connection's largest one.
+    pub datagram: Option<usize>,
     /// UDP payload bytes sent and neither acknowledged nor lost.
     pub bytes_in_flight: u64,
     /// UDP payload bytes sent.

@@ -1,31 +1,87 @@
 //! Packets from the device to the other side, and from there to the device.
 
+use std::convert::Infallible;
 use std::future::pending;
 use std::time::Duration;
 
 use bytes::Bytes;
 use manyway::{Connection, DatagramError, PathState};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
+use super::Tunnel;
 use super::device::Device;
-use super::packet::{self, Filter};
+use super::packet::{self, Filter, NUMBER_LEN};
 use super::resequencer::Resequencer;
 use crate::forward::stream::over;
+use crate::screen::Screen;
 
 /// The largest packet of a device.
 const LARGEST: usize = 1 << 16;
 /// How often it is looked how much the paths' delays differ.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Carries packets both ways until the connection is over.
+/// A path takes a while to find how large its packets may be.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Carries packets of at most `mtu` bytes both ways until the connection is over.
 pub(super) async fn both_ways(
-    device: &Device,
-    filter: &Filter,
+    screen: &Screen,
+    Tunnel { device, filter, .. }: &Tunnel,
     connection: &Connection,
+    mtu: u16,
 ) -> anyhow::Result<()> {
     tokio::select! {
         result = there(device, connection) => result,
         result = back(device, filter, connection) => result,
+        never = tell_of_room(screen, connection, mtu) => match never {},
+    }
+}
+
+/// Says once that no path has room for the tunnel's packets, and once that one has again.
+async fn tell_of_room(screen: &Screen, connection: &Connection, mtu: u16) -> Infallible {
+    let mut room = Room {
+        mtu,
+        cramped: None,
+        told: false,
+    };
+    loop {
+        sleep(LOOK).await;
+        let paths = connection.stats().paths;
+        let active = paths.iter().filter(|path| path.state == PathState::Active);
+        let most = active.filter_map(|path| path.datagram).max();
+        if let Some(news) = room.look(Instant::now(), most) {
+            screen.say(&news);
+        }
+    }
+}
+
+/// Whether any path has room for the tunnel's packets.
+struct Room {
+    mtu: u16,
+    /// Since when none has.
+    cramped: Option<Instant>,
+    told: bool,
+}
+
+impl Room {
+    /// Takes the largest datagram that any path carries, in bytes; says what is new to the user.
+    fn look(&mut self, now: Instant, most: Option<usize>) -> Option<String> {
+        let mtu = usize::from(self.mtu);
+        let fits = most?.saturating_sub(NUMBER_LEN);
+        if fits >= mtu {
+            self.cramped = None;
+            let again = std::mem::take(&mut self.told);
+            return again.then(|| format!("A path carries packets of {mtu} bytes again."));
+        }
+        let since = *self.cramped.get_or_insert(now);
+        if self.told || now - since < PATIENCE {
+            return None;
+        }
+        self.told = true;
+        Some(format!(
+            "The tunnel carries nothing: no path has room for packets of {mtu} bytes. Start both \
+             sides with `--mtu {fits}` or less."
+        ))
     }
 }
 
@@ -94,4 +150,33 @@ fn spread(connection: &Connection) -> Duration {
     let slowest = active().map(|path| path.rtt).max().unwrap_or_default();
     let fastest = active().map(|path| path.min_rtt).min().unwrap_or_default();
     slowest.saturating_sub(fastest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn that_no_path_has_room_is_told_once_and_that_one_has_again() {
+        let mut room = Room {
+            mtu: 1400,
+            cramped: None,
+            told: false,
+        };
+        let start = Instant::now();
+        let mut look = |seconds, most| room.look(start + Duration::from_secs(seconds), most);
+        assert_eq!(look(0, Some(1404)), None);
+        assert_eq!(look(1, Some(1403)), None, "it may still find more");
+        assert_eq!(look(5, None), None, "no path is active");
+        insta::assert_snapshot!(
+            look(6, Some(1254)).unwrap(),
+            @"The tunnel carries nothing: no path has room for packets of 1400 bytes. Start both sides with `--mtu 1250` or less."
+        );
+        assert_eq!(look(60, Some(1254)), None);
+        let again = "A path carries packets of 1400 bytes again.";
+        assert_eq!(look(61, Some(1404)).as_deref(), Some(again));
+        assert_eq!(look(62, Some(1403)), None);
+        assert_eq!(look(64, Some(1404)), None);
+        assert_eq!(look(68, Some(1403)), None, "the time starts again");
+    }
 }

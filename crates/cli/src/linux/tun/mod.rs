@@ -182,7 +182,7 @@ async fn dial(
             setup
                 .screen
                 .say(&format!("The tunnel is open, for packets of {mtu} bytes."));
-            carry::both_ways(&tunnel.device, &tunnel.filter, &connection).await
+            carry::both_ways(&setup.screen, tunnel, &connection, mtu).await
         };
         setup.run(&connection, work).await.map_err(lasting)
     })
@@ -318,7 +318,7 @@ async fn attend(
         list(&theirs)
     ));
     tokio::select! {
-        result = carry::both_ways(&tunnel.device, &tunnel.filter, connection) => result,
+        result = carry::both_ways(&setup.screen, tunnel, connection, mtu) => result,
         _ = newest.wait_for(|newest| *newest != own) => {
             bail!("another host with the ticket has taken over the tunnel")
         }

@@ -415,6 +415,12 @@ impl Path {
         least.is_some_and(|least| least <= self.next_size())
     }
 
+    /// The largest datagram of the application that the path's packets have room for, in bytes.
+    fn datagram_room(&self) -> Option<usize> {
+        let most = self.datagram?;
+        Some(self.mtu.size().saturating_sub(self.packet_len(most) - most))
+    }
+
     /// Whether the path would carry the application's datagrams if its packets were larger.
     pub(super) fn is_too_small(&self) -> bool {
         self.datagram.is_some() && !self.is_roomy()

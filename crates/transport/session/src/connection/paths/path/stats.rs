@@ -36,6 +36,7 @@ impl Path {
             min_rtt: self.sender.rtt().min(),
             window,
             packet_size: self.mtu.size(),
+            datagram: self.datagram_room(),
             bytes_in_flight: self.sender.bytes_in_flight(),
             bytes_sent: self.counters.bytes_sent,
             bytes_received: self.counters.bytes_received,
