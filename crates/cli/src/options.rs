@@ -15,7 +15,7 @@ use crate::identity;
 use crate::metered::Limit;
 use crate::screen::Screen;
 
-/// A forwarded TCP connection may fill an eighth of the receive window: 8 MiB of 64 MiB are 670
+/// A forwarded TCP connection may take an eighth of the receive window: 8 MiB of 64 MiB are 670
 /// Mbps at a round-trip time of 100 ms.
 const WINDOW_SHARES: u64 = 8;
 

@@ -5,6 +5,8 @@ use std::fs;
 use std::net::Ipv6Addr;
 use std::path::Path;
 
+/// The alias of the devices of `manyway tun`, by which other processes know them.
+pub(crate) const TUNNEL_ALIAS: &str = "manyway: tun";
 const SYSFS: &str = "/sys/class/net";
 
 // include/uapi/linux/if_addr.h
@@ -73,6 +75,12 @@ fn leads_outside(port: &Path) -> bool {
         uevent.lines().any(|line| line.starts_with("DEVTYPE="))
     };
     port.join("device").exists() || lies_on_another() || has_type()
+}
+
+/// Whether an interface is the device of a `manyway tun` on this host.
+pub fn is_manyways_tunnel(interface: &str) -> bool {
+    let alias = fs::read_to_string(Path::new(SYSFS).join(interface).join("ifalias"));
+    alias.is_ok_and(|alias| alias.trim_end() == TUNNEL_ALIAS)
 }
 
 /// The largest IP packet that an interface takes, in bytes; `None` where nobody says.

@@ -14,6 +14,7 @@ use nix::errno::Errno;
 use nix::libc;
 use nix::net::if_::if_nametoindex;
 
+use crate::interface::TUNNEL_ALIAS;
 use crate::netlink::Message;
 
 // include/uapi/linux/if_link.h, if_addr.h, rtnetlink.h
@@ -21,6 +22,7 @@ const RTM_NEWLINK: u16 = 16;
 const RTM_NEWADDR: u16 = 20;
 const RTM_NEWROUTE: u16 = 24;
 const IFLA_MTU: u16 = 4;
+const IFLA_IFALIAS: u16 = 20;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 /// No search for others with the address: nobody else is on the device.
@@ -82,19 +84,33 @@ impl Device {
         Ok(Self(if_nametoindex(name)?))
     }
 
+    /// Marks it as a tunnel of manyway's, which is no way out of this host.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn mark(self) -> io::Result<()> {
+        Message::new(RTM_NEWLINK, &self.link(0))
+            .with(IFLA_IFALIAS, TUNNEL_ALIAS.as_bytes())
+            .change()
+    }
+
     /// Takes it into use, with packets of at most `mtu` bytes.
     ///
     /// # Errors
     /// The kernel's.
     pub fn set_up(self, mtu: u32) -> io::Result<()> {
-        // struct ifinfomsg: family, padding, type, index, flags, flags to change
-        let mut body = vec![0; 4];
-        body.extend(self.0.to_ne_bytes());
-        body.extend(IFF_UP.to_ne_bytes());
-        body.extend(IFF_UP.to_ne_bytes());
-        Message::new(RTM_NEWLINK, &body)
+        Message::new(RTM_NEWLINK, &self.link(IFF_UP))
             .with(IFLA_MTU, &mtu.to_ne_bytes())
             .change()
+    }
+
+    /// A struct ifinfomsg: family, padding, type, index, flags to set, flags to change.
+    fn link(self, flags: u32) -> Vec<u8> {
+        let mut body = vec![0; 4];
+        body.extend(self.0.to_ne_bytes());
+        body.extend(flags.to_ne_bytes());
+        body.extend(flags.to_ne_bytes());
+        body
     }
 
     /// Gives it an address in a network whose prefix has so many bits.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 
-use manyway_os::interface::{ipv6_states, is_host_only_bridge};
+use manyway_os::interface::{ipv6_states, is_host_only_bridge, is_manyways_tunnel};
 
 /// One address of one interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,14 +22,15 @@ pub(crate) struct InterfaceAddress {
     pub(crate) preferred: bool,
     /// An IPv6 privacy address (RFC 8981), which will go away some day.
     pub(crate) temporary: bool,
-    /// The device is a bridge that leads only to containers or guests of this host.
-    pub(crate) host_only: bool,
+    /// The device is a bridge that leads only to containers or guests of this host, or the tunnel
+    /// of a `manyway tun`, whose packets take the other interfaces.
+    pub(crate) no_uplink: bool,
 }
 
 /// Every address of this host; one scan costs some tens of microseconds.
 pub(crate) fn interface_addresses() -> io::Result<Vec<InterfaceAddress>> {
     let states = ipv6_states();
-    let mut host_only = BTreeMap::new();
+    let mut no_uplink = BTreeMap::new();
     let found = if_addrs::get_if_addrs()?.into_iter().map(|interface| {
         let ip = interface.ip();
         // IPv4 alias addresses carry a label, "eth0:1", which is no device.
@@ -43,9 +44,9 @@ pub(crate) fn interface_addresses() -> io::Result<Vec<InterfaceAddress>> {
             IpAddr::V6(ip) => states.get(&ip),
             IpAddr::V4(_) => None,
         };
-        let host_only = *host_only
+        let no_uplink = *no_uplink
             .entry(name.clone())
-            .or_insert_with(|| is_host_only_bridge(&name));
+            .or_insert_with(|| is_host_only_bridge(&name) || is_manyways_tunnel(&name));
         InterfaceAddress {
             interface: name,
             index: interface.index.unwrap_or(0),
@@ -53,7 +54,7 @@ pub(crate) fn interface_addresses() -> io::Result<Vec<InterfaceAddress>> {
             up: interface.is_oper_up(),
             preferred: state.is_none_or(|state| state.preferred),
             temporary: state.is_some_and(|state| state.temporary),
-            host_only,
+            no_uplink,
         }
     });
     Ok(found.collect())
@@ -79,7 +80,7 @@ mod tests {
             .iter()
             .find(|a| a.ip.is_loopback())
             .expect("a loopback address");
-        assert!(lo.up && lo.preferred && !lo.host_only, "{lo:?}");
+        assert!(lo.up && lo.preferred && !lo.no_uplink, "{lo:?}");
         assert_eq!(
             interface_name(lo.index).as_deref(),
             Some(lo.interface.as_str())

@@ -144,7 +144,7 @@ impl InterfaceSelection {
             places.extend(usable(
                 present
                     .iter()
-                    .filter(|a| !a.ip.is_loopback() && !a.host_only),
+                    .filter(|a| !a.ip.is_loopback() && !a.no_uplink),
             ));
         }
         // An address can be bound once. An interface's wish is the stronger one: it says by where
@@ -236,7 +236,7 @@ mod tests {
             up: true,
             preferred: true,
             temporary: false,
-            host_only: false,
+            no_uplink: false,
         }
     }
 
@@ -262,7 +262,7 @@ mod tests {
                 ..address("wwan0", 4, "203.0.113.1")
             },
             InterfaceAddress {
-                host_only: true,
+                no_uplink: true,
                 ..address("docker0", 5, "172.17.0.1")
             },
         ]

@@ -47,6 +47,9 @@ impl Device {
         };
         device.set_mtu(mtu)?;
         let kernels = tun::Device::named(name)?;
+        kernels
+            .mark()
+            .with_context(|| format!("can't set the alias of {name}"))?;
         for Interface { address, bits } in addresses {
             let added = kernels.add_address(*address, *bits);
             added.with_context(|| format!("can't give {name} the address {address}/{bits}"))?;
