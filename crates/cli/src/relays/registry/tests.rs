@@ -126,7 +126,7 @@ struct Busy {
     connection: Connection,
     ticket: Ticket,
     tasks: JoinSet<()>,
-    _ends: [Endpoint; 2],
+    ends: [Endpoint; 2],
 }
 
 impl Busy {
@@ -140,7 +140,7 @@ impl Busy {
             connection,
             ticket,
             tasks,
-            _ends: ends,
+            ends,
         }
     }
 
@@ -194,7 +194,7 @@ fn often() -> Intervals {
 }
 
 /// Of two connections that begin with vouchers for eight seconds, one renews: it gets grants after
-/// they have ended, the other one is refused. A sender asks its relay for new grants once a minute.
+/// they have ended, the other one is refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn access_is_renewed_before_it_ends() {
     let life = Duration::from_secs(8);
@@ -220,6 +220,11 @@ async fn access_is_renewed_before_it_ends() {
     relays[0].member.enrol().await.unwrap();
     until("the first vouchers end", || unix() > ended).await;
     let minted = relays[0].local.handle.counters().minted;
+    // For a path from elsewhere, a sender asks at once; for one that it has, once a minute.
+    for sender in &senders {
+        let elsewhere = "127.0.0.2".parse().unwrap();
+        sender.ends[1].add_path(elsewhere).await.unwrap();
+    }
     until("new grants", || {
         relays[0].local.handle.counters().minted > minted
     })
