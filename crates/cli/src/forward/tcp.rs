@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use manyway_wire::forward::{Code, Target};
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest, Ready};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, spawn_blocking};
@@ -156,6 +156,11 @@ fn unreachable(target: &Target, error: &io::Error) -> (Code, String) {
     }
 }
 
+/// Why a connection is broken that says that it is.
+fn reset_of(broken: io::Result<Ready>) -> io::Error {
+    broken.err().unwrap_or(ErrorKind::ConnectionReset.into())
+}
+
 /// Ends a TCP connection so that its peer sees a reset.
 pub(super) fn reset(tcp: TcpStream) {
     // If it can't be, the peer sees an end.
@@ -184,7 +189,11 @@ pub(super) async fn splice(mut tcp: TcpStream, mut stream: Stream) -> Result<(),
             if read == 0 {
                 break;
             }
-            send.write_all(&piece[..read]).await.map_err(Cut::of)?;
+            tokio::select! {
+                written = send.write_all(&piece[..read]) => written.map_err(Cut::of)?,
+                // While the other side takes nothing, nothing is read here that would tell.
+                broken = from.ready(Interest::ERROR) => return Err(Cut::Tcp(reset_of(broken))),
+            }
         }
         send.finish().map_err(|error| Cut::of(error.into()))?;
         // Until everything has arrived, the other side can still reset it.

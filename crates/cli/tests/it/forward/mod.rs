@@ -222,6 +222,27 @@ fn the_server_may_end_its_direction_first() {
     assert!(told.recv_timeout(PATIENCE).unwrap() == sent);
 }
 
+/// The service reads nothing, so that the program can't send all that it has.
+#[test]
+fn a_reset_arrives_however_much_waits_before_it() {
+    let (hand, accepted) = std::sync::mpsc::channel();
+    let target = server(move |tcp| hand.send(tcp).unwrap());
+    let served = Served::allowing(&[target]);
+    let (_forward, port) = served.forward_to(target);
+    let mut program = connect(port);
+    let service = accepted.recv_timeout(PATIENCE).unwrap();
+    program
+        .set_write_timeout(Some(Duration::from_millis(500)))
+        .unwrap();
+    while program.write_all(&[7; 1 << 16]).is_ok() {}
+    SockRef::from(&program)
+        .set_linger(Some(Duration::ZERO))
+        .unwrap();
+    drop(program);
+    let error = eventually("the reset", || service.take_error().unwrap());
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+}
+
 #[test]
 fn a_reset_arrives_as_a_reset() {
     // From the server's side …
