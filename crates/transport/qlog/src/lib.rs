@@ -60,6 +60,8 @@ enum Record {
     End {
         file: u64,
     },
+    /// Nothing comes any more.
+    Over,
 }
 
 /// Where observers leave what they see.
@@ -107,6 +109,13 @@ impl Logs {
                 began: OnceLock::new(),
             })
         })
+    }
+
+    /// Has the writer end its files and return, though observers remain: what they see from now on
+    /// is left out. Waits while too much waits for the disk.
+    pub fn end(&self) {
+        // Without a writer, there is nothing to end.
+        let _ = self.records.send(Record::Over);
     }
 
     fn push(&self, record: Record, left_out: &AtomicU64) {
@@ -203,19 +212,19 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Writes until there are neither [`Logs`] nor observers any more.
+    /// Writes until there are neither [`Logs`] nor observers any more, or [`Logs::end`] was called.
     ///
     /// # Errors
     /// A file can't be written; the others are.
     pub fn run(mut self) -> io::Result<()> {
         loop {
             match self.waiting.recv_timeout(FLUSH) {
-                Ok(record) => self.write(record),
-                Err(RecvTimeoutError::Timeout) => self.end(Trace::is_over),
-                Err(RecvTimeoutError::Disconnected) => {
+                Ok(Record::Over) | Err(RecvTimeoutError::Disconnected) => {
                     self.end(|_| true);
                     return self.problem.map_or(Ok(()), Err);
                 }
+                Ok(record) => self.write(record),
+                Err(RecvTimeoutError::Timeout) => self.end(Trace::is_over),
             }
         }
     }
@@ -255,7 +264,7 @@ impl Writer {
                 );
                 self.is_well(Err(io::Error::other(error)));
             }
-            Record::Begin { .. } => {}
+            Record::Begin { .. } | Record::Over => {}
             Record::Packet { file, now, event } => {
                 let written = self.files.get_mut(&file).map(|it| it.event(now, event));
                 if !self.is_well(written.unwrap_or(Ok(()))) {
@@ -330,6 +339,22 @@ mod tests {
             assert_eq!(found[1]["time"], f64::from(id));
             assert_eq!(found.len(), 2);
         }
+    }
+
+    #[test]
+    fn the_writer_ends_when_told_though_observers_remain() {
+        let dir = tempfile::tempdir().unwrap();
+        let (logs, writer) = Logs::new(dir.path(), Clock::Real).unwrap();
+        let connection = connection(logs.clone());
+        let log = connection.of_path(BEGAN, path(0));
+        log.observe(BEGAN, PacketEvent::Lost { number: 0 });
+        logs.end();
+        writer.run().unwrap();
+        let found = fs::read(dir.path().join("wing-4-path-0.sqlog")).unwrap();
+        assert_eq!(records(&found).len(), 2);
+        // Nobody listens any more.
+        log.observe(BEGAN, PacketEvent::Lost { number: 1 });
+        logs.end();
     }
 
     fn full(clock: Clock) -> (Log, Receiver<Record>) {

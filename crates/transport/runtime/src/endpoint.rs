@@ -1,14 +1,13 @@
 //! The endpoint: a set of sockets, and all connections over them.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
-use manyway_qlog::{self as qlog, Logs};
+use manyway_qlog::{self as qlog, Logs, Writer};
 use manyway_session::{
     self as session, CloseReason, Config, Observers, RelayAccess, RelayAddress, Secrets, Ticket,
 };
@@ -52,7 +51,8 @@ pub struct EndpointOptions {
     /// What is done about TCP; without [`Endpoint::listen_tcp`] none is accepted.
     pub tcp: TcpOptions,
     /// Directory for a qlog file of each path, made if missing: packets, congestion windows and
-    /// round-trip times, for [qvis](https://qvis.quictools.info). A file has at most 256 MiB.
+    /// round-trip times, for [qvis](https://qvis.quictools.info). A file has at most 256 MiB, and
+    /// is whole after [`Endpoint::close`].
     pub qlog: Option<PathBuf>,
 }
 
@@ -86,12 +86,20 @@ impl Endpoint {
             udp: config.udp && tcp.carriers != Carriers::Tcp,
             ..config
         };
-        let config = match log_dir {
-            Some(dir) => Config {
-                observers: Some(log(&dir).map_err(|error| BindError::Log { dir, error })?),
-                ..config
-            },
-            None => config,
+        let (config, log) = match log_dir {
+            Some(dir) => {
+                let (logs, writer) = Logs::new(&dir, qlog::Clock::Real)
+                    .map_err(|error| BindError::Log { dir, error })?;
+                let observers = Some(observers(&logs));
+                (
+                    Config {
+                        observers,
+                        ..config
+                    },
+                    Some((logs, writer)),
+                )
+            }
+            None => (config, None),
         };
         let present = scan().await?;
         let selection = select(paths, &present)?;
@@ -103,6 +111,9 @@ impl Endpoint {
         let endpoint = Self::hold(shared.clone());
         let bind = move |shared: &Shared| bind_sockets(&places, port, &shared.tcp);
         thread::start(shared.clone(), bind).await?;
+        if let Some((logs, writer)) = log {
+            keep_log(&shared, logs, writer)?;
+        }
         tokio::spawn(watch(Arc::downgrade(&shared), shared.rescan.clone()));
         Ok(endpoint)
     }
@@ -430,7 +441,7 @@ impl Endpoint {
         let _ = tokio::time::timeout(LONGEST_CLOSE, drained).await;
         self.shared.act(|state| state.stop = true);
         self.shared
-            .act_until(&self.shared.idle, |state| state.stopped.then_some(()))
+            .act_until(&self.shared.idle, |state| state.is_gone().then_some(()))
             .await;
     }
 }
@@ -459,14 +470,31 @@ fn with_lent(ticket: &Ticket, relays: &[RelayAccess]) -> Vec<RelayAccess> {
     all
 }
 
-/// Observers that log the connections of an endpoint in a directory, and a thread that writes.
-fn log(dir: &Path) -> io::Result<Observers> {
-    let (logs, writer) = Logs::new(dir, qlog::Clock::Real)?;
-    // The runtime waits for such threads at its end. What goes wrong, the writer tells.
-    tokio::task::spawn_blocking(|| writer.run());
+/// Observers for the connections of an endpoint, whose files no other one has.
+fn observers(logs: &Logs) -> Observers {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let seconds = since.unwrap_or_default().as_secs();
-    Ok(logs.observers(format!("manyway-{seconds}-{}", std::process::id())))
+    logs.observers(format!("manyway-{seconds}-{}", std::process::id()))
+}
+
+/// Has a thread write the log until the driver stops. It is none of the program's runtime, which
+/// would wait for it at its end.
+///
+/// # Errors
+/// The system has no room for a thread.
+fn keep_log(shared: &Arc<Shared>, logs: Logs, writer: Writer) -> Result<(), BindError> {
+    let Some(kept) = shared.keep() else {
+        return Ok(());
+    };
+    let write = move || {
+        // What goes wrong, the writer tells.
+        let _ = writer.run();
+        drop(kept);
+    };
+    let thread = std::thread::Builder::new().name("manyway-qlog".to_owned());
+    thread.spawn(write).map_err(BindError::Thread)?;
+    shared.look(|state| state.logs = Some(logs));
+    Ok(())
 }
 
 async fn scan() -> Result<Vec<InterfaceAddress>, BindError> {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use manyway_qlog::Logs;
 use manyway_session::streams::StreamEvent;
 use manyway_session::{
     self as session, CloseReason, ConnectionHandle, DatagramEvent, LocalId, RelayAccess, StreamId,
@@ -50,7 +51,7 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// A peer's connection waits to be accepted, or none ever will again.
     pub(crate) incoming: Arc<Notify>,
-    /// The last connection is gone, or the driver.
+    /// The last connection is gone, the driver, or something of the endpoint's ([`Kept`]).
     pub(crate) idle: Arc<Notify>,
     /// The interfaces shall be looked at now.
     pub(crate) rescan: Arc<Notify>,
@@ -79,6 +80,10 @@ pub(crate) struct State {
     pub(crate) stop: bool,
     /// It has, and the sockets are closed.
     pub(crate) stopped: bool,
+    /// What of the endpoint's there still is beside the driver: see [`Kept`].
+    kept: usize,
+    /// Where connections are logged; taken when that ends.
+    pub(crate) logs: Option<Logs>,
     events: broadcast::Sender<Event>,
     driver: Option<Waker>,
     wakeups: Wakeups,
@@ -166,6 +171,8 @@ impl Shared {
             closing: false,
             stop: false,
             stopped: false,
+            kept: 0,
+            logs: None,
             events: broadcast::channel(EVENTS).0,
             driver: None,
             wakeups: Wakeups::default(),
@@ -235,7 +242,7 @@ impl Shared {
 
     /// The driver is gone: nothing will ever happen again.
     pub(crate) fn on_stopped(&self) {
-        self.look(|state| {
+        let logs = self.look(|state| {
             (state.stop, state.stopped, state.closing) = (true, true, true);
             // What was handed over is still written: it may be the last word.
             for outbox in state.carriers.values_mut() {
@@ -250,6 +257,34 @@ impl Shared {
                 .wakeups
                 .everyone
                 .extend([self.incoming.clone(), self.idle.clone()]);
+            state.logs.take()
+        });
+        // It may wait for the disk.
+        if let Some(logs) = logs {
+            logs.end();
+        }
+    }
+
+    /// Has [`Endpoint::close`](crate::Endpoint::close) wait until the result is dropped; `None` if
+    /// the driver is gone, as then nothing more may begin.
+    pub(crate) fn keep(self: &Arc<Self>) -> Option<Kept> {
+        let keep = |state: &mut State| {
+            state.kept += usize::from(!state.stopped);
+            (!state.stopped).then(|| Kept(self.clone()))
+        };
+        self.look(keep)
+    }
+}
+
+/// Something of the endpoint's that ends by itself when the driver has.
+#[derive(Debug)]
+pub(crate) struct Kept(Arc<Shared>);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.0.look(|state| {
+            state.kept -= 1;
+            state.wakeups.everyone.push(self.0.idle.clone());
         });
     }
 }
@@ -574,6 +609,11 @@ impl State {
     fn forget(&mut self, handle: ConnectionHandle) {
         self.session.forget(handle);
         self.slots.remove(&handle);
+    }
+
+    /// Whether nothing of the endpoint is left but its handles.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.stopped && self.kept == 0
     }
 
     /// Whether anybody could still want anything of the endpoint.

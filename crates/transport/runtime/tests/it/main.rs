@@ -3,6 +3,7 @@
 mod carriers;
 mod common;
 mod ends;
+mod lifetimes;
 mod links;
 mod moving;
 mod named;

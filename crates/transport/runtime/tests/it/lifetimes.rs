@@ -1,0 +1,61 @@
+//! What outlives what: endpoints, the runtimes that they are used from, and what they leave behind.
+
+use std::fs;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use crate::common::{config, endpoint};
+use manyway_runtime::{Endpoint, EndpointOptions};
+use tokio::io::AsyncWriteExt;
+use tokio::runtime::{Builder, Runtime};
+
+const LO: [&str; 1] = ["127.0.0.1"];
+const LONG: Duration = Duration::from_secs(30);
+
+fn runtime() -> Runtime {
+    let mut builder = Builder::new_multi_thread();
+    // What takes one of these for good, takes them all.
+    builder.worker_threads(1).max_blocking_threads(1);
+    builder.enable_all().build().unwrap()
+}
+
+/// Runs it in a thread; it must end.
+fn ends<R: Send + 'static>(what: &str, run: impl FnOnce() -> R + Send + 'static) -> R {
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || tell.send(run()));
+    told.recv_timeout(LONG).expect(what)
+}
+
+#[test]
+fn a_runtime_ends_before_the_handles_of_an_endpoint_that_logs() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = EndpointOptions {
+        config: config(),
+        paths: vec![LO[0].parse().unwrap()],
+        qlog: Some(dir.path().to_owned()),
+        ..EndpointOptions::default()
+    };
+    let handles = ends("no thread of the runtime's is taken for good", || {
+        let runtime = runtime();
+        let handles = runtime.block_on(async {
+            let listener = endpoint(&LO, config()).await;
+            let ticket = listener.listen().unwrap();
+            let connector = Endpoint::bind(options).await.unwrap();
+            let connected = connector.connect(&ticket).await.unwrap();
+            let mut send = connected.open_uni().await.unwrap();
+            send.write_all(b"x").await.unwrap();
+            send.shutdown().await.unwrap();
+            (listener, connector, connected)
+        });
+        drop(runtime);
+        handles
+    });
+    // Whoever holds handles may well close it and read the log.
+    let (_listener, connector, _connected) = handles;
+    ends("closed", || runtime().block_on(connector.close()));
+    let file = fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap();
+    let log = fs::read_to_string(file.path()).unwrap();
+    let sent = log.lines().filter(|line| line.contains("packet_sent"));
+    assert!(sent.count() > 1 && log.ends_with("}\n"), "{log}");
+}
