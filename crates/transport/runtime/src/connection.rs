@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use manyway_session::streams::OpenError;
@@ -13,6 +13,7 @@ use manyway_session::{
 };
 
 use manyway_units::Rate;
+use tokio::task::coop::poll_proceed;
 
 use crate::connection_ref::ConnectionRef;
 use crate::driver::shared::{ConnectionState, SendState, Shared, Signals, Slot, State, wait_with};
@@ -156,7 +157,7 @@ impl Connection {
     /// # Errors
     /// The datagram is too large, the peer takes none, or the connection is over.
     pub async fn send_datagram(&self, data: Bytes) -> Result<(), DatagramError> {
-        poll_fn(|cx| {
+        poll_in_turn(|cx| {
             let shared = &self.connection.shared;
             let now = shared.clock.now();
             shared.act(|state| {
@@ -179,7 +180,7 @@ impl Connection {
     /// # Errors
     /// The connection is over, and all that arrived before has been taken.
     pub async fn recv_datagram(&self) -> Result<Bytes, ConnectionLost> {
-        poll_fn(|cx| {
+        poll_in_turn(|cx| {
             let handle = self.connection.handle;
             self.connection.shared.look(|state| {
                 let connection = state.session.connection(handle);
@@ -334,6 +335,19 @@ impl Connection {
                 .map(|lost| lost.0)
         })
     }
+}
+
+/// As [`poll_fn`]; a task for which it is always ready lets others run all the same.
+async fn poll_in_turn<R>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> R {
+    poll_fn(|cx| {
+        let turn = ready!(poll_proceed(cx));
+        let polled = poll(cx);
+        if polled.is_ready() {
+            turn.made_progress();
+        }
+        polled
+    })
+    .await
 }
 
 impl Clone for Connection {

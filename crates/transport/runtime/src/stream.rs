@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use manyway_session::{CloseReason, StreamId, streams};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::task::coop::poll_proceed;
 
 use crate::connection_ref::ConnectionRef;
 use crate::driver::shared::{State, wait};
@@ -72,8 +73,10 @@ impl SendStream {
         if self.ended {
             return Poll::Ready(Err(WriteError::Closed));
         }
+        // A task whose streams are always ready lets others run all the same.
+        let turn = ready!(poll_proceed(cx));
         let id = self.id;
-        self.connection.shared.act(|state| {
+        let polled = self.connection.shared.act(|state| {
             let (connection, slot) = state.established(self.connection.handle)?;
             match connection.write(id, data) {
                 Ok(written) => Poll::Ready(Ok(written)),
@@ -82,7 +85,11 @@ impl SendStream {
                 }
                 Err(error) => Poll::Ready(Err(error.into())),
             }
-        })
+        });
+        if polled.is_ready() {
+            turn.made_progress();
+        }
+        polled
     }
 
     /// Ends the stream behind what was written, without waiting. What was written is delivered as
@@ -265,6 +272,7 @@ impl RecvStream {
             Some(Over::Reset(code)) => return Poll::Ready(Err(ReadError::Reset(code))),
             Some(Over::Stopped) => return Poll::Ready(Err(ReadError::Closed)),
         }
+        let turn = ready!(poll_proceed(cx));
         let Self {
             connection: this,
             id,
@@ -305,13 +313,17 @@ impl RecvStream {
             let (_, slot) = state.established(this.handle)?;
             wait(slot.receives.entry(*id).or_default(), cx)
         };
-        this.shared.act_if(|state| {
+        let polled = this.shared.act_if(|state| {
             let polled = read(state);
             let connection = state.session.connection(this.handle);
             // Mostly, reading opens no window.
             let work = connection.is_some_and(|connection| connection.has_control());
             (polled, work)
-        })
+        });
+        if polled.is_ready() {
+            turn.made_progress();
+        }
+        polled
     }
 }
 

@@ -13,3 +13,4 @@ mod relayed;
 mod tcp_relay;
 mod throttle;
 mod transfer;
+mod turns;
