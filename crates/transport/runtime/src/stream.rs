@@ -20,14 +20,26 @@ const LARGEST_COPY: usize = 256 << 10;
 /// Our side of a stream, to be written.
 ///
 /// [`AsyncWrite::poll_write`] takes what fits into the send buffer, [`AsyncWrite::poll_shutdown`]
-/// ends the stream and waits until the peer has everything. Dropped without [`SendStream::finish`]
-/// or shutdown, the stream is reset with code 0: a reader must not take a part for the whole.
+/// ends the stream and waits until the peer has everything. It fails with
+/// [`BrokenPipe`](io::ErrorKind::BrokenPipe) if the reader is dropped before it has read the end,
+/// even if it has read every byte, and after [`SendStream::reset`] as writing does. Dropped without
+/// [`SendStream::finish`] or shutdown, the stream is reset with code 0: a reader must not take a
+/// part for the whole.
 #[derive(Debug)]
 pub struct SendStream {
     connection: ConnectionRef,
     id: StreamId,
-    /// Finished or reset: nothing is left to say.
-    ended: bool,
+    /// Set when nothing is left to say.
+    ended: Option<Ended>,
+}
+
+/// How our side of a stream ended.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Ended {
+    /// The peer gets everything.
+    Finished,
+    /// It doesn't.
+    Reset,
 }
 
 impl SendStream {
@@ -35,7 +47,7 @@ impl SendStream {
         Self {
             connection,
             id,
-            ended: false,
+            ended: None,
         }
     }
 
@@ -70,7 +82,7 @@ impl SendStream {
         cx: &mut Context<'_>,
         data: &mut Bytes,
     ) -> Poll<Result<usize, WriteError>> {
-        if self.ended {
+        if self.ended.is_some() {
             return Poll::Ready(Err(WriteError::Closed));
         }
         // A task whose streams are always ready lets others run all the same.
@@ -98,21 +110,21 @@ impl SendStream {
     /// # Errors
     /// The peer stopped the stream, it was ended before, or the connection is over.
     pub fn finish(&mut self) -> Result<(), WriteError> {
-        if self.ended {
+        if self.ended.is_some() {
             return Err(WriteError::Closed);
         }
         let id = self.id;
         self.connection.shared.act(|state| {
             Ok(state.established(self.connection.handle)?.0.finish(id)?) as Result<(), WriteError>
         })?;
-        self.ended = true;
+        self.ended = Some(Ended::Finished);
         Ok(())
     }
 
     /// Gives the stream up: what the peer doesn't have yet is never sent, and its reader gets
     /// `code`.
     pub fn reset(&mut self, code: u64) {
-        self.ended = true;
+        self.ended = Some(Ended::Reset);
         let id = self.id;
         self.connection.shared.act(|state| {
             if let Some(connection) = state.session.connection(self.connection.handle) {
@@ -123,7 +135,8 @@ impl SendStream {
     }
 
     /// Waits until the peer has everything (`None`; only after [`SendStream::finish`]) or wants no
-    /// more (its code).
+    /// more (its code). After [`SendStream::reset`] there is nothing to wait for: `None` at once,
+    /// unless the peer has said before that it wants no more.
     ///
     /// # Errors
     /// The connection is over.
@@ -144,6 +157,8 @@ impl SendStream {
             match (send.finished, send.stopped, over) {
                 (true, ..) => Poll::Ready(Ok(None)),
                 (_, Some(code), _) => Poll::Ready(Ok(Some(code))),
+                // No more word of it will come.
+                _ if self.ended == Some(Ended::Reset) => Poll::Ready(Ok(None)),
                 (.., Some(lost)) => Poll::Ready(Err(lost)),
                 (false, None, None) => wait(&mut send.waker, cx),
             }
@@ -167,8 +182,10 @@ impl AsyncWrite for SendStream {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if !self.ended {
-            self.finish()?;
+        match self.ended {
+            None => self.finish()?,
+            Some(Ended::Finished) => {}
+            Some(Ended::Reset) => return Poll::Ready(Err(WriteError::Closed.into())),
         }
         match ready!(self.poll_stopped(cx)) {
             Ok(None) => Poll::Ready(Ok(())),
@@ -185,7 +202,7 @@ impl Drop for SendStream {
             if let Some(slot) = state.slots.get_mut(&self.connection.handle) {
                 slot.sends.remove(&id);
             }
-            if !self.ended
+            if self.ended.is_none()
                 && let Some(connection) = state.session.connection(self.connection.handle)
             {
                 let _ = connection.reset(id, 0);

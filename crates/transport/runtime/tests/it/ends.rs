@@ -185,6 +185,30 @@ async fn a_stream_dropped_unfinished_is_reset_and_one_unread_is_stopped() {
 }
 
 #[tokio::test]
+async fn nobody_waits_for_a_stream_that_was_reset() {
+    let Pair {
+        connected,
+        accepted: _accepted,
+        ..
+    } = pair(&LO, &LO).await;
+    for finished in [false, true] {
+        let (mut send, _receive) = connected.open_bi().await.unwrap();
+        send.write_all(&[1; 100_000]).await.unwrap();
+        if finished {
+            send.finish().unwrap();
+        }
+        send.reset(42);
+        let both = async { (send.shutdown().await, send.stopped().await) };
+        let (shutdown, stopped) = timeout(Duration::from_secs(10), both)
+            .await
+            .expect("there is nothing to wait for");
+        let error = shutdown.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotConnected, "{error}");
+        assert_eq!(stopped, Ok(None));
+    }
+}
+
+#[tokio::test]
 async fn what_arrived_before_the_close_can_still_be_read() {
     let Pair {
         connected,
