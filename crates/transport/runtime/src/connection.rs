@@ -284,7 +284,7 @@ impl Connection {
     }
 
     /// Events of the paths and of the end, since the connection began: of those that have been, the
-    /// last 256.
+    /// last 256. [`Event::Closed`](crate::Event::Closed) is the last one.
     pub fn events(&self) -> Events {
         let handle = &self.connection.handle;
         let events = |state: &mut State| state.slots.get(handle).map(Slot::events);

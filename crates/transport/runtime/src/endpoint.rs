@@ -422,7 +422,7 @@ impl Endpoint {
     }
 
     /// Events of the local sockets from now on: which came and went, and why no path works from
-    /// one.
+    /// one. They end when the endpoint is closed.
     pub fn events(&self) -> Events {
         self.shared.look(|state| state.events())
     }

@@ -46,15 +46,15 @@ pub struct Events {
 
 impl Events {
     /// Those that have been, oldest first, and those to come.
-    pub(crate) fn new(past: VecDeque<Event>, live: broadcast::Receiver<Event>) -> Self {
+    pub(crate) fn new(past: VecDeque<Event>, live: Option<&broadcast::Sender<Event>>) -> Self {
         Self {
             past,
-            live: Some(live),
+            live: live.map(broadcast::Sender::subscribe),
         }
     }
 
-    /// The next event, or `None` if nothing is left that could have one. Nothing is lost if the
-    /// future is dropped.
+    /// The next event, or `None` if there will be no more: after [`Event::Closed`] of a connection,
+    /// and when an endpoint is closed. Nothing is lost if the future is dropped.
     pub async fn recv(&mut self) -> Option<Event> {
         if let Some(event) = self.past.pop_front() {
             return Some(event);

@@ -84,7 +84,8 @@ pub(crate) struct State {
     kept: usize,
     /// Where connections are logged; taken when that ends.
     pub(crate) logs: Option<Logs>,
-    events: broadcast::Sender<Event>,
+    /// `None` when there will be no more.
+    events: Option<broadcast::Sender<Event>>,
     driver: Option<Waker>,
     wakeups: Wakeups,
     readers: Readers,
@@ -109,7 +110,8 @@ pub(crate) struct Slot {
     /// Tasks that wait to send a datagram, and to take one.
     pub(crate) datagram_senders: Vec<Waker>,
     pub(crate) datagram_readers: Vec<Waker>,
-    events: broadcast::Sender<Event>,
+    /// `None` when there will be no more.
+    events: Option<broadcast::Sender<Event>>,
     /// Those that have been, oldest first, for receivers that come later.
     past: VecDeque<Event>,
     /// Where a connection attempt goes.
@@ -173,7 +175,7 @@ impl Shared {
             stopped: false,
             kept: 0,
             logs: None,
-            events: broadcast::channel(EVENTS).0,
+            events: Some(broadcast::channel(EVENTS).0),
             driver: None,
             wakeups: Wakeups::default(),
             readers: Readers::default(),
@@ -257,6 +259,8 @@ impl Shared {
                 .wakeups
                 .everyone
                 .extend([self.incoming.clone(), self.idle.clone()]);
+
+            state.events = None;
             state.logs.take()
         });
         // It may wait for the disk.
@@ -413,6 +417,7 @@ impl State {
         slot.state = ConnectionState::Closed(reason.clone(), problems);
         slot.drained = drained;
         slot.tell(Event::Closed(reason));
+        slot.events = None;
         self.wakeups
             .tasks
             .extend(slot.sends.values_mut().filter_map(|send| send.waker.take()));
@@ -480,7 +485,7 @@ impl State {
 
     /// The endpoint's events from now on.
     pub(crate) fn events(&self) -> Events {
-        Events::new(VecDeque::new(), self.events.subscribe())
+        Events::new(VecDeque::new(), self.events.as_ref())
     }
 
     /// Sends an event to a connection's receivers.
@@ -495,7 +500,9 @@ impl State {
         for slot in self.slots.values_mut() {
             slot.tell(event.clone());
         }
-        let _ = self.events.send(event);
+        if let Some(events) = &self.events {
+            let _ = events.send(event);
+        }
     }
 
     /// One holder of a connection is gone; the last one closes it.
@@ -648,7 +655,7 @@ impl Slot {
             receives: BTreeMap::new(),
             datagram_senders: Vec::new(),
             datagram_readers: Vec::new(),
-            events: broadcast::channel(EVENTS).0,
+            events: Some(broadcast::channel(EVENTS).0),
             past: VecDeque::new(),
             addresses,
             tcp: BTreeMap::new(),
@@ -658,15 +665,16 @@ impl Slot {
     }
 
     fn tell(&mut self, event: Event) {
+        let Some(events) = &self.events else { return };
         if self.past.len() == EVENTS {
             self.past.pop_front();
         }
         self.past.push_back(event.clone());
-        let _ = self.events.send(event);
+        let _ = events.send(event);
     }
 
     pub(crate) fn events(&self) -> Events {
-        Events::new(self.past.clone(), self.events.subscribe())
+        Events::new(self.past.clone(), self.events.as_ref())
     }
 }
 

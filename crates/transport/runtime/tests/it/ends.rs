@@ -30,6 +30,30 @@ async fn events_are_those_since_the_connection_began() {
     assert_eq!(last, Some(Event::Closed(CloseReason::Local)));
 }
 
+/// For who holds the handles and has waited, and who comes later.
+#[tokio::test]
+async fn nothing_follows_the_last_event() {
+    let kept = pair(&LO, &LO).await;
+    let (mut events, mut of_endpoint) = (kept.connected.events(), kept.connector.events());
+    let waiting = async {
+        while let Some(event) = events.recv().await {
+            if event == Event::Closed(CloseReason::Local) {
+                break;
+            }
+        }
+        (events.recv().await, of_endpoint.recv().await)
+    };
+    let all = async { tokio::join!(waiting, kept.connector.clone().close()) };
+    let (last, ()) = timeout(Duration::from_secs(10), all).await.expect("ends");
+    assert_eq!(last, (None, None));
+    let mut late = (kept.connected.events(), kept.connector.events());
+    let late = async {
+        while late.0.recv().await.is_some() {}
+        late.1.recv().await
+    };
+    assert_eq!(timeout(Duration::from_secs(10), late).await, Ok(None));
+}
+
 #[tokio::test]
 async fn close_tells_the_peer_code_and_reason_and_wakes_everyone() {
     let Pair {
