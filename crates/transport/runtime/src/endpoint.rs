@@ -127,10 +127,13 @@ impl Endpoint {
     /// addresses. Its secret is new; its key is that of [`Config::identity`], if there is one.
     ///
     /// # Errors
-    /// The system gave no random numbers for the ticket's secrets.
+    /// The system gave no random numbers for the ticket's secrets, or the endpoint is closed.
     pub fn listen(&self) -> Result<Ticket, BindError> {
         let mut rng = ChaCha20Rng::try_from_rng(&mut SysRng).map_err(|_| BindError::Random)?;
-        let identity = self.shared.look(|state| state.session.identity().cloned());
+        let identity = self.shared.look(|state| match state.closing {
+            true => Err(BindError::Closed),
+            false => Ok(state.session.identity().cloned()),
+        })?;
         Ok(self.listen_with(match identity {
             Some(identity) => Secrets::of(&identity, &mut rng),
             None => Secrets::generate(&mut rng),
@@ -138,7 +141,8 @@ impl Endpoint {
     }
 
     /// As [`Endpoint::listen`], with the secrets of an earlier ticket, so that copies of it work
-    /// again: those who have one find the same peer, wherever it listens.
+    /// again: those who have one find the same peer, wherever it listens. Nobody answers at a
+    /// closed endpoint.
     pub fn listen_with(&self, secrets: Secrets) -> Ticket {
         let mut addresses: Vec<_> = self.locals().into_iter().map(|(_, addr)| addr).collect();
         addresses.truncate(MAX_ADDRESSES);
@@ -151,7 +155,8 @@ impl Endpoint {
     /// can't use UDP or don't want to.
     ///
     /// # Errors
-    /// None of the addresses can be bound, as when another program listens on the port.
+    /// None of the addresses can be bound, as when another program listens on the port, or the
+    /// endpoint is closed.
     pub fn listen_tcp(&self) -> Result<(), BindError> {
         tcp::listen::listen(&self.shared)
     }
@@ -427,8 +432,8 @@ impl Endpoint {
         self.shared.look(|state| state.events())
     }
 
-    /// Closes every connection, tells the peers, and gives the sockets back. Handles that remain
-    /// see [`CloseReason::Local`].
+    /// Closes every connection, tells the peers, and gives the sockets back, those that listen for
+    /// TCP too. Handles that remain see [`CloseReason::Local`].
     pub async fn close(self) {
         let now = self.shared.clock.now();
         self.shared

@@ -10,7 +10,7 @@ use manyway_session::Purpose;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use crate::driver::shared::{Shared, State};
+use crate::driver::shared::{Kept, Shared, State};
 use crate::error::BindError;
 use crate::event::{Event, Events};
 
@@ -27,13 +27,16 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Listens at every local address, on the port of its socket, and follows those that come and go.
 ///
 /// # Errors
-/// None can be bound; what the first one says.
+/// None can be bound; what the first one says. Or the endpoint is closed.
 pub(crate) fn listen(shared: &Arc<Shared>) -> Result<(), BindError> {
     // Subscribed first: what comes in between is seen twice, not never.
     let (events, locals) = shared.look(|state| {
+        if state.closing {
+            return Err(BindError::Closed);
+        }
         let locals: Vec<_> = state.locals.values().cloned().collect();
-        (state.events(), locals)
-    });
+        Ok((state.events(), locals))
+    })?;
     let mut listeners = Listeners {
         shared: Arc::downgrade(shared),
         running: BTreeMap::new(),
@@ -73,8 +76,14 @@ impl Listeners {
         if self.running.contains_key(&addr) {
             return Ok(());
         }
+        let closed = || io::Error::other("the endpoint is closed");
+        let shared = self.shared.upgrade().ok_or_else(closed)?;
+        let kept = shared.keep().ok_or_else(closed)?;
         let socket = listening(addr, device(name))?;
-        let listener = TcpListener::from_std(socket.into())?;
+        let listener = Listener {
+            socket: TcpListener::from_std(socket.into())?,
+            _kept: kept,
+        };
         let task = tokio::spawn(accept(self.shared.clone(), listener, name.to_owned()));
         self.running.insert(addr, task);
         Ok(())
@@ -114,9 +123,16 @@ impl Drop for Listeners {
     }
 }
 
-async fn accept(shared: Weak<Shared>, listener: TcpListener, name: String) {
+/// Until it is dropped, closing the endpoint isn't over.
+struct Listener {
+    // Dropped first: then the port is free.
+    socket: TcpListener,
+    _kept: Kept,
+}
+
+async fn accept(shared: Weak<Shared>, listener: Listener, name: String) {
     loop {
-        let accepted = listener.accept().await;
+        let accepted = listener.socket.accept().await;
         let Some(shared) = shared.upgrade() else {
             return;
         };

@@ -1,12 +1,14 @@
 //! What outlives what: endpoints, the runtimes that they are used from, and what they leave behind.
 
 use std::fs;
+use std::io::ErrorKind;
+use std::net::TcpStream;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{config, endpoint};
-use manyway_runtime::{Endpoint, EndpointOptions};
+use crate::common::{Pair, config, endpoint, pair};
+use manyway_runtime::{BindError, Endpoint, EndpointOptions};
 use tokio::io::AsyncWriteExt;
 use tokio::runtime::{Builder, Runtime};
 
@@ -58,4 +60,24 @@ fn a_runtime_ends_before_the_handles_of_an_endpoint_that_logs() {
     let log = fs::read_to_string(file.path()).unwrap();
     let sent = log.lines().filter(|line| line.contains("packet_sent"));
     assert!(sent.count() > 1 && log.ends_with("}\n"), "{log}");
+}
+
+/// Whoever still holds something of the endpoint's.
+#[tokio::test]
+async fn a_closed_endpoint_listens_no_more() {
+    let Pair {
+        listener,
+        accepted: _accepted,
+        connected: _connected,
+        ..
+    } = pair(&LO, &LO).await;
+    listener.listen_tcp().unwrap();
+    let held = listener.clone();
+    let (_, addr) = held.locals().remove(0);
+    TcpStream::connect(addr).unwrap();
+    listener.close().await;
+    let refused = TcpStream::connect(addr).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused, "{refused}");
+    assert!(matches!(held.listen_tcp(), Err(BindError::Closed)));
+    assert!(matches!(held.listen(), Err(BindError::Closed)));
 }
