@@ -60,7 +60,7 @@ pub struct EndpointOptions {
 ///
 /// A cheap handle; the sockets live in a thread of their own until every endpoint, connection and
 /// stream handle is gone and the connections have said goodbye. Interfaces that come and go are
-/// followed.
+/// followed. Handles may be used from any runtime, and outlive the one in which they were made.
 #[derive(Debug)]
 pub struct Endpoint {
     shared: Arc<Shared>,
@@ -114,7 +114,6 @@ impl Endpoint {
         if let Some((logs, writer)) = log {
             keep_log(&shared, logs, writer)?;
         }
-        tokio::spawn(watch(Arc::downgrade(&shared), shared.rescan.clone()));
         Ok(endpoint)
     }
 
@@ -152,7 +151,7 @@ impl Endpoint {
     }
 
     /// Accepts TCP connections too, on the addresses and the port of the sockets, from peers that
-    /// can't use UDP or don't want to.
+    /// can't use UDP or don't want to. May be called outside a tokio runtime.
     ///
     /// # Errors
     /// None of the addresses can be bound, as when another program listens on the port, or the
@@ -587,7 +586,7 @@ fn available(present: &[InterfaceAddress]) -> String {
 }
 
 /// Looks at the interfaces again and again, and tells the driver what the selection means now.
-async fn watch(shared: Weak<Shared>, rescan: Arc<Notify>) {
+pub(crate) async fn watch(shared: Weak<Shared>, rescan: Arc<Notify>) {
     let mut ticks = tokio::time::interval(SCAN);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -595,8 +594,8 @@ async fn watch(shared: Weak<Shared>, rescan: Arc<Notify>) {
             _ = ticks.tick() => {}
             () = rescan.notified() => {}
         }
-        let Ok(present) = scan()
-            .await
+        // It takes no longer than to read a few packets.
+        let Ok(present) = interface_addresses()
             .inspect_err(|error| tracing::warn!(%error, "can't follow the interfaces"))
         else {
             continue;

@@ -1,6 +1,7 @@
 //! The state that the driver and the handles share: the session and the wakers of waiting tasks.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,6 +14,7 @@ use manyway_session::{
     self as session, CloseReason, ConnectionHandle, DatagramEvent, LocalId, RelayAccess, StreamId,
 };
 use manyway_units::Time;
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, broadcast};
 
 use crate::clock::Clock;
@@ -25,6 +27,7 @@ use crate::tcp::outbox::{End, Outbox};
 use crate::unanswered::{TcpOutcome, TcpResult};
 
 use super::readers::Readers;
+use super::thread;
 
 /// Events kept for a receiver that comes late or falls behind.
 const EVENTS: usize = 256;
@@ -49,9 +52,12 @@ pub(crate) struct Shared {
     /// What is done about TCP.
     pub(crate) tcp: TcpOptions,
     state: Mutex<State>,
+    /// The runtime of TCP's tasks, once there are any.
+    tcp_tasks: Mutex<Option<Handle>>,
     /// A peer's connection waits to be accepted, or none ever will again.
     pub(crate) incoming: Arc<Notify>,
-    /// The last connection is gone, the driver, or something of the endpoint's ([`Kept`]).
+    /// The last connection is gone, the driver, something of the endpoint's ([`Kept`]), or a TCP
+    /// connection.
     pub(crate) idle: Arc<Notify>,
     /// The interfaces shall be looked at now.
     pub(crate) rescan: Arc<Notify>,
@@ -184,6 +190,7 @@ impl Shared {
             clock,
             tcp,
             state: Mutex::new(state),
+            tcp_tasks: Mutex::default(),
             incoming: Arc::default(),
             idle: Arc::default(),
             rescan: Arc::default(),
@@ -267,6 +274,22 @@ impl Shared {
         if let Some(logs) = logs {
             logs.end();
         }
+    }
+
+    /// Where TCP's tasks and sockets belong.
+    ///
+    /// # Errors
+    /// The system has no room for a thread.
+    pub(crate) fn tcp_tasks(self: &Arc<Self>) -> io::Result<Handle> {
+        let mut tasks = self
+            .tcp_tasks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(handle) = &*tasks {
+            return Ok(handle.clone());
+        }
+        let handle = thread::for_tcp(self.clone())?;
+        Ok(tasks.insert(handle).clone())
     }
 
     /// Has [`Endpoint::close`](crate::Endpoint::close) wait until the result is dropped; `None` if

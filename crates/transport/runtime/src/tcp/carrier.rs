@@ -37,7 +37,8 @@ pub(crate) struct NewCarrier {
     pub(crate) relay: bool,
 }
 
-/// Takes a connection into use, in a task of its own.
+/// Takes a connection into use, in a task of its own. Must be called within the runtime of
+/// [`Shared::tcp_tasks`], to which its socket belongs.
 ///
 /// # Errors
 /// It is broken already, or nobody needs it.
@@ -141,6 +142,7 @@ impl Carrier {
             state.carriers.remove(&id);
             state.session.remove_carrier(now, id);
         });
+        self.shared.idle.notify_waiters();
     }
 
     /// Reads whatever comes: nothing but the session's flow control holds a sender back.

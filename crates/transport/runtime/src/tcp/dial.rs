@@ -137,8 +137,12 @@ pub(crate) fn keep_dialled(shared: &Arc<Shared>, handle: ConnectionHandle, targe
         lines: BTreeMap::new(),
         dials: JoinSet::new(),
     };
+    let tasks = match shared.tcp_tasks() {
+        Ok(tasks) => tasks,
+        Err(error) => return tracing::warn!(%error, "can't connect over TCP"),
+    };
     shared.look(|state| state.expect_access(handle));
-    tokio::spawn(dialler.run());
+    tasks.spawn(dialler.run());
 }
 
 impl Dialler {

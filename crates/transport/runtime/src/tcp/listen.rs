@@ -37,6 +37,9 @@ pub(crate) fn listen(shared: &Arc<Shared>) -> Result<(), BindError> {
         let locals: Vec<_> = state.locals.values().cloned().collect();
         Ok((state.events(), locals))
     })?;
+    // Their sockets belong to its reactor.
+    let tasks = shared.tcp_tasks().map_err(BindError::Thread)?;
+    let _entered = tasks.enter();
     let mut listeners = Listeners {
         shared: Arc::downgrade(shared),
         running: BTreeMap::new(),

@@ -28,6 +28,10 @@ pub(crate) fn listen_at(shared: &Arc<Shared>, secret: &[u8; 32], relays: &[Relay
     if shared.tcp.carriers == Carriers::Udp {
         return;
     }
+    let tasks = match shared.tcp_tasks() {
+        Ok(tasks) => tasks,
+        Err(error) => return tracing::warn!(%error, "can't listen at relays over TCP"),
+    };
     for &relay in relays {
         let key = listen_key(secret, &relay.id);
         let from = Arc::downgrade(shared);
@@ -36,7 +40,7 @@ pub(crate) fn listen_at(shared: &Arc<Shared>, secret: &[u8; 32], relays: &[Relay
             TcpRelayListener::start(relay, key, move |to| open(from.clone(), to))
         };
         let events = shared.look(|state| state.events());
-        tokio::spawn(accept(Arc::downgrade(shared), relay, start, events));
+        tasks.spawn(accept(Arc::downgrade(shared), relay, start, events));
     }
 }
 

@@ -8,9 +8,10 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::{Pair, config, endpoint, pair};
-use manyway_runtime::{BindError, Endpoint, EndpointOptions};
-use tokio::io::AsyncWriteExt;
+use manyway_runtime::{BindError, Carriers, Config, Endpoint, EndpointOptions, Event, TcpOptions};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
 
 const LO: [&str; 1] = ["127.0.0.1"];
 const LONG: Duration = Duration::from_secs(30);
@@ -80,4 +81,57 @@ async fn a_closed_endpoint_listens_no_more() {
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused, "{refused}");
     assert!(matches!(held.listen_tcp(), Err(BindError::Closed)));
     assert!(matches!(held.listen(), Err(BindError::Closed)));
+}
+
+/// Nor do they need it to run: a program may poll its runtime now and then.
+#[test]
+fn tcp_and_the_watch_over_interfaces_outlive_the_runtime_they_began_in() {
+    let short = Config {
+        idle_timeout: Duration::from_secs(3),
+        ..config()
+    };
+    let options = EndpointOptions {
+        config: short.clone(),
+        paths: vec!["127.0.0.2".parse().unwrap()],
+        tcp: TcpOptions {
+            carriers: Carriers::Tcp,
+            ..TcpOptions::default()
+        },
+        ..EndpointOptions::default()
+    };
+    let first = runtime();
+    let listener = first.block_on(endpoint(&LO, short));
+    // Without a runtime around.
+    listener.listen_tcp().unwrap();
+    let ticket = listener.listen().unwrap();
+    let (connector, connected, accepted) = first.block_on(async {
+        let connector = Endpoint::bind(options).await.unwrap();
+        let (connected, accepted) = tokio::join!(connector.connect(&ticket), listener.accept());
+        (connector, connected.unwrap(), accepted.unwrap())
+    });
+    drop(first);
+    thread::sleep(Duration::from_secs(5));
+    runtime().block_on(async {
+        let echo = async {
+            let mut send = connected.open_uni().await.unwrap();
+            send.write_all(b"still there").await.unwrap();
+            send.finish().unwrap();
+            let mut text = String::new();
+            let mut receive = accepted.accept_uni().await.unwrap();
+            receive.read_to_string(&mut text).await.unwrap();
+            text
+        };
+        assert_eq!(timeout(LONG, echo).await.unwrap(), "still there");
+        let second = timeout(LONG, connector.connect(&ticket)).await.unwrap();
+        second.expect("the listener still accepts");
+        let mut events = listener.events();
+        listener.remove_path(&LO[0].parse().unwrap());
+        let event = timeout(LONG, events.recv()).await.unwrap();
+        assert!(
+            matches!(event, Some(Event::LocalRemoved { .. })),
+            "{event:?}"
+        );
+        let both = async { tokio::join!(listener.close(), connector.close()) };
+        timeout(LONG, both).await.unwrap();
+    });
 }
