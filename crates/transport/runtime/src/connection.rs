@@ -16,7 +16,8 @@ use manyway_units::Rate;
 use tokio::task::coop::poll_proceed;
 
 use crate::connection_ref::ConnectionRef;
-use crate::driver::shared::{ConnectionState, SendState, Shared, Signals, Slot, State, wait_with};
+use crate::driver::shared::{ConnectionState, SendState, Shared, Signals, Slot, State};
+use crate::driver::waiters::Waiters;
 use crate::error::{ConnectionLost, DatagramError};
 use crate::event::Events;
 use crate::stream::{RecvStream, SendStream};
@@ -157,20 +158,23 @@ impl Connection {
     /// # Errors
     /// The datagram is too large, the peer takes none, or the connection is over.
     pub async fn send_datagram(&self, data: Bytes) -> Result<(), DatagramError> {
-        poll_in_turn(|cx| {
-            let shared = &self.connection.shared;
-            let now = shared.clock.now();
-            shared.act(|state| {
-                let (connection, slot) = state.established(self.connection.handle)?;
-                match connection.send_datagram(now, data.clone()) {
-                    Ok(()) => Poll::Ready(Ok(())),
-                    Err(session::DatagramError::Blocked) => {
-                        wait_with(&mut slot.datagram_senders, cx)
+        let shared = &self.connection.shared;
+        self.in_turn(
+            |slot| &mut slot.datagram_senders,
+            |waiting, cx| {
+                let now = shared.clock.now();
+                shared.act(|state| {
+                    let (connection, slot) = state.established(self.connection.handle)?;
+                    match connection.send_datagram(now, data.clone()) {
+                        Ok(()) => Poll::Ready(Ok(())),
+                        Err(session::DatagramError::Blocked) => {
+                            slot.datagram_senders.wait(waiting, cx)
+                        }
+                        Err(error) => Poll::Ready(Err(error.into())),
                     }
-                    Err(error) => Poll::Ready(Err(error.into())),
-                }
-            })
-        })
+                })
+            },
+        )
         .await
     }
 
@@ -180,16 +184,42 @@ impl Connection {
     /// # Errors
     /// The connection is over, and all that arrived before has been taken.
     pub async fn recv_datagram(&self) -> Result<Bytes, ConnectionLost> {
-        poll_in_turn(|cx| {
-            let handle = self.connection.handle;
-            self.connection.shared.look(|state| {
-                let connection = state.session.connection(handle);
-                if let Some(data) = connection.and_then(session::Connection::recv_datagram) {
-                    return Poll::Ready(Ok(data));
-                }
-                let (_, slot) = state.established(handle)?;
-                wait_with(&mut slot.datagram_readers, cx)
-            })
+        let handle = self.connection.handle;
+        self.in_turn(
+            |slot| &mut slot.datagram_readers,
+            |waiting, cx| {
+                self.connection.shared.look(|state| {
+                    let connection = state.session.connection(handle);
+                    if let Some(data) = connection.and_then(session::Connection::recv_datagram) {
+                        return Poll::Ready(Ok(data));
+                    }
+                    let (_, slot) = state.established(handle)?;
+                    slot.datagram_readers.wait(waiting, cx)
+                })
+            },
+        )
+        .await
+    }
+
+    /// Polls until it is ready; a task for which it always is lets others run all the same. It may
+    /// wait among `waiters` under the key that it gets, and is forgotten there if it is given up.
+    async fn in_turn<R>(
+        &self,
+        waiters: fn(&mut Slot) -> &mut Waiters,
+        mut poll: impl FnMut(&mut Option<u64>, &mut Context<'_>) -> Poll<R>,
+    ) -> R {
+        let mut waiting = Waiting {
+            connection: &self.connection,
+            waiters,
+            key: None,
+        };
+        poll_fn(|cx| {
+            let turn = ready!(poll_proceed(cx));
+            let polled = poll(&mut waiting.key, cx);
+            if polled.is_ready() {
+                turn.made_progress();
+            }
+            polled
         })
         .await
     }
@@ -337,17 +367,23 @@ impl Connection {
     }
 }
 
-/// As [`poll_fn`]; a task for which it is always ready lets others run all the same.
-async fn poll_in_turn<R>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> R {
-    poll_fn(|cx| {
-        let turn = ready!(poll_proceed(cx));
-        let polled = poll(cx);
-        if polled.is_ready() {
-            turn.made_progress();
-        }
-        polled
-    })
-    .await
+/// A task among a connection's waiters.
+struct Waiting<'a> {
+    connection: &'a ConnectionRef,
+    waiters: fn(&mut Slot) -> &mut Waiters,
+    key: Option<u64>,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let Some(key) = self.key else { return };
+        let ConnectionRef { shared, handle } = self.connection;
+        let forget = |state: &mut State| {
+            let slot = state.slots.get_mut(handle)?;
+            (self.waiters)(slot).give_up(key)
+        };
+        drop(shared.look(forget));
+    }
 }
 
 impl Clone for Connection {
@@ -356,5 +392,71 @@ impl Clone for Connection {
             connection: self.connection.clone(),
             signals: self.signals.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use std::task::Wake;
+
+    use crate::{Config, Endpoint, EndpointOptions};
+
+    use super::*;
+
+    /// A task of its own.
+    #[derive(Default)]
+    struct Task(AtomicBool);
+
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Relaxed);
+        }
+    }
+
+    async fn endpoint() -> Endpoint {
+        let config = Config {
+            datagram: Some(1000),
+            ..Config::default()
+        };
+        let options = EndpointOptions {
+            config,
+            paths: vec!["127.0.0.1".parse().unwrap()],
+            ..EndpointOptions::default()
+        };
+        Endpoint::bind(options).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn who_gives_up_leaves_no_waker_and_who_waits_is_woken() {
+        let (listener, connector) = (endpoint().await, endpoint().await);
+        let ticket = listener.listen().unwrap();
+        let (connected, accepted) = tokio::join!(connector.connect(&ticket), listener.accept());
+        let (connected, accepted) = (connected.unwrap(), accepted.unwrap());
+        let handle = accepted.handle();
+        let waiting = || {
+            let readers = |state: &mut State| state.slots[&handle].datagram_readers.len();
+            accepted.connection.shared.look(readers)
+        };
+        let task = Arc::new(Task::default());
+        let waker = task.clone().into();
+        let mut patient = pin!(accepted.recv_datagram());
+        let mut poll = || patient.as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(poll().is_pending() && poll().is_pending());
+        for _ in 0..100 {
+            let other = Arc::new(Task::default()).into();
+            let mut given_up = pin!(accepted.recv_datagram());
+            let polled = given_up.as_mut().poll(&mut Context::from_waker(&other));
+            assert!(polled.is_pending());
+            assert_eq!(waiting(), 2);
+        }
+        assert_eq!(waiting(), 1);
+        let sent = connected.send_datagram("x".into()).await;
+        assert_eq!(sent, Ok(()));
+        while !task.0.load(Relaxed) {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        assert_eq!(poll(), Poll::Ready(Ok("x".into())));
     }
 }

@@ -11,6 +11,7 @@ mod rests;
 pub(crate) mod shared;
 pub(crate) mod sockets;
 pub(crate) mod thread;
+pub(crate) mod waiters;
 
 use std::collections::BTreeSet;
 use std::future::Future;

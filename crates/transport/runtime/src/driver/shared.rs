@@ -28,6 +28,7 @@ use crate::unanswered::{TcpOutcome, TcpResult};
 
 use super::readers::Readers;
 use super::thread;
+use super::waiters::Waiters;
 
 /// Events kept for a receiver that comes late or falls behind.
 const EVENTS: usize = 256;
@@ -114,8 +115,8 @@ pub(crate) struct Slot {
     pub(crate) sends: BTreeMap<StreamId, SendState>,
     pub(crate) receives: BTreeMap<StreamId, Option<Waker>>,
     /// Tasks that wait to send a datagram, and to take one.
-    pub(crate) datagram_senders: Vec<Waker>,
-    pub(crate) datagram_readers: Vec<Waker>,
+    pub(crate) datagram_senders: Waiters,
+    pub(crate) datagram_readers: Waiters,
     /// `None` when there will be no more.
     events: Option<broadcast::Sender<Event>>,
     /// Those that have been, oldest first, for receivers that come later.
@@ -447,8 +448,10 @@ impl State {
         self.wakeups
             .tasks
             .extend(slot.receives.values_mut().filter_map(Option::take));
-        self.wakeups.tasks.append(&mut slot.datagram_senders);
-        self.wakeups.tasks.append(&mut slot.datagram_readers);
+        let datagrams = [&mut slot.datagram_senders, &mut slot.datagram_readers];
+        self.wakeups
+            .tasks
+            .extend(datagrams.into_iter().flat_map(Waiters::take));
         let Signals {
             state,
             opened,
@@ -494,8 +497,8 @@ impl State {
             return;
         };
         match event {
-            DatagramEvent::Arrived => self.readers.extend(slot.datagram_readers.drain(..)),
-            DatagramEvent::Room => self.wakeups.tasks.append(&mut slot.datagram_senders),
+            DatagramEvent::Arrived => self.readers.extend(slot.datagram_readers.take()),
+            DatagramEvent::Room => self.wakeups.tasks.extend(slot.datagram_senders.take()),
         }
     }
 
@@ -676,8 +679,8 @@ impl Slot {
             signals: Arc::default(),
             sends: BTreeMap::new(),
             receives: BTreeMap::new(),
-            datagram_senders: Vec::new(),
-            datagram_readers: Vec::new(),
+            datagram_senders: Waiters::default(),
+            datagram_readers: Waiters::default(),
             events: Some(broadcast::channel(EVENTS).0),
             past: VecDeque::new(),
             addresses,
@@ -706,14 +709,6 @@ pub(crate) fn wait<T>(place: &mut Option<Waker>, cx: &Context<'_>) -> Poll<T> {
     match place {
         Some(waker) => waker.clone_from(cx.waker()),
         none => *none = Some(cx.waker().clone()),
-    }
-    Poll::Pending
-}
-
-/// As [`wait`], where several tasks may wait.
-pub(crate) fn wait_with<T>(others: &mut Vec<Waker>, cx: &Context<'_>) -> Poll<T> {
-    if !others.iter().any(|waker| waker.will_wake(cx.waker())) {
-        others.push(cx.waker().clone());
     }
     Poll::Pending
 }
