@@ -384,12 +384,27 @@ impl State {
         );
         if self.closing || self.handles == 0 {
             self.close(now, handle, CODE_REFUSED, NO_MORE);
-        } else if self.waiting.len() == MAX_WAITING {
+        } else if self.waiting.len() == MAX_WAITING && !self.forget_an_ended_one() {
             self.close(now, handle, CODE_REFUSED, FULL);
         } else {
             self.waiting.push_back(handle);
             self.wakeups.everyone.push(incoming.clone());
         }
+    }
+
+    /// Makes room among those that nobody accepted yet, where one is over. Returns whether it is.
+    fn forget_an_ended_one(&mut self) -> bool {
+        let is_over = |handle| match self.slots.get(handle) {
+            Some(slot) => matches!(slot.state, ConnectionState::Closed(..)),
+            None => true,
+        };
+        let Some(at) = self.waiting.iter().position(is_over) else {
+            return false;
+        };
+        let ended = self.waiting.remove(at);
+        let slot = |handle| Some((self.slots.get(&handle)?.drained, handle));
+        self.draining.extend(ended.and_then(slot));
+        true
     }
 
     /// A connection is over.

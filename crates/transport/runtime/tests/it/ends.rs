@@ -1,7 +1,7 @@
 //! How connections and streams end, and what those who wait then hear.
 
 use std::io::ErrorKind;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::common::{Pair, config, endpoint, next_event, pair, pair_with};
 use manyway_runtime::{CloseReason, Config, ConnectError, Event, PathEvent, ReadError, WriteError};
@@ -403,4 +403,41 @@ async fn who_waits_to_be_accepted_is_bounded() {
     listener.accept().await.unwrap();
     let late = connector.connect(&ticket).await.unwrap();
     assert_eq!(late.close_reason(), None);
+}
+
+/// Those who asked and have gone again don't keep others out.
+#[tokio::test]
+async fn who_has_gone_makes_room_for_others_that_wait() {
+    let config = Config {
+        max_connections_per_host: 1000,
+        ..config()
+    };
+    let listener = endpoint(&LO, config.clone()).await;
+    let connector = endpoint(&LO, config).await;
+    let ticket = listener.listen().unwrap();
+    let mut waiting = Vec::new();
+    for _ in 0..64 {
+        waiting.push(connector.connect(&ticket).await.unwrap());
+    }
+    waiting.remove(10).close(0x107, "too late");
+    let began = Instant::now();
+    loop {
+        // The listener hears of the end a little later.
+        if let Ok(connected) = connector.connect(&ticket).await
+            && timeout(Duration::from_millis(200), connected.closed())
+                .await
+                .is_err()
+        {
+            waiting.push(connected);
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(10), "no room");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    for _ in 0..64 {
+        let accepted = timeout(Duration::from_secs(10), listener.accept()).await;
+        let accepted = accepted.expect("as many as before").unwrap();
+        assert_eq!(accepted.close_reason(), None);
+        waiting.push(accepted);
+    }
 }
