@@ -243,8 +243,8 @@ impl RecvStream {
         self.id
     }
 
-    /// The next bytes, at most `max`, without copying them; `None` at the end. Nothing is lost if
-    /// the future is dropped.
+    /// The next bytes, at most `max`, without copying them; `None` at the end. There are none only
+    /// if `max` is 0. Nothing is lost if the future is dropped.
     ///
     /// # Errors
     /// The peer gave the stream up, it was stopped here, or the connection is over.
@@ -252,9 +252,10 @@ impl RecvStream {
         poll_fn(|cx| {
             let mut chunk = None;
             let room = |taken: &Option<Bytes>| if taken.is_some() { 0 } else { max };
-            let polled =
-                self.poll_read_with(cx, &mut chunk, room, |taken, bytes| *taken = Some(bytes));
-            polled.map_ok(|()| chunk)
+            ready!(self.poll_read_with(cx, &mut chunk, room, |taken, bytes| *taken = Some(bytes)))?;
+            // No room isn't the end.
+            let none = || self.over.is_none().then(Bytes::new);
+            Poll::Ready(Ok(chunk.or_else(none)))
         })
         .await
     }

@@ -441,3 +441,16 @@ async fn who_has_gone_makes_room_for_others_that_wait() {
         waiting.push(accepted);
     }
 }
+
+#[tokio::test]
+async fn a_read_without_room_is_not_the_end() {
+    let kept = pair(&LO, &LO).await;
+    let mut send = kept.connected.open_uni().await.unwrap();
+    send.write_all(b"x").await.unwrap();
+    let mut receive = kept.accepted.accept_uni().await.unwrap();
+    assert_eq!(receive.read_chunk(0).await, Ok(Some("".into())));
+    assert_eq!(receive.read_chunk(9).await, Ok(Some("x".into())));
+    send.finish().unwrap();
+    assert_eq!(receive.read_chunk(9).await, Ok(None));
+    assert_eq!(receive.read_chunk(0).await, Ok(None));
+}
