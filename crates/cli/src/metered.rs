@@ -17,6 +17,8 @@ use crate::screen::Screen;
 
 /// How often to look at the bytes and at the clock.
 const LOOK: Duration = Duration::from_millis(100);
+/// Lowest rate of a limit, in bits per second: that of `Config::limit`.
+const LOWEST_BITS: f64 = 8_000.0;
 const DAY: u32 = 24 * 60;
 
 /// `--limit`: a rate, or one for each time of day.
@@ -46,6 +48,7 @@ pub(crate) enum LimitError {
     Rate(ParseQuantityError),
     Time(String),
     Twice(String),
+    Low(String),
 }
 
 impl fmt::Display for LimitError {
@@ -57,6 +60,7 @@ impl fmt::Display for LimitError {
                 "`{text}` isn't a time and a rate: write for example `08:00=2Mbps,18:00=off`"
             ),
             Self::Twice(time) => write!(f, "{time} is given twice"),
+            Self::Low(rate) => write!(f, "`{rate}` is out of range: choose 8 kbps or more, or off"),
         }
     }
 }
@@ -79,7 +83,13 @@ impl FromStr for Limit {
             let minute = minute(time.trim()).ok_or_else(none)?;
             let rate = match rate.trim() {
                 "off" => None,
-                rate => Some(rate.parse().map_err(LimitError::Rate)?),
+                text => {
+                    let rate: Rate = text.parse().map_err(LimitError::Rate)?;
+                    if rate.bits_per_sec() < LOWEST_BITS {
+                        return Err(LimitError::Low(text.to_owned()));
+                    }
+                    Some(rate)
+                }
             };
             if changes.iter().any(|(other, _)| *other == minute) {
                 return Err(LimitError::Twice(time.trim().to_owned()));
@@ -231,7 +241,8 @@ impl Metered {
             if let Some(limit) = now
                 && now != rate
             {
-                connection.set_limit(limit);
+                // A timetable has none that is refused.
+                let _ = connection.set_limit(limit);
                 rate = now;
             }
             if let Some(used) = self.check(&connection.stats(), &mut counted) {
@@ -368,6 +379,7 @@ mod tests {
             ("24:00=off", "isn't a time"),
             ("08:00=off,", "`` isn't a time"),
             ("08:00=off,08:00=1Mbps", "08:00 is given twice"),
+            ("08:00=1Mbps,22:00=0bps", "`0bps` is out of range"),
         ] {
             let error = wrong.parse::<Limit>().unwrap_err().to_string();
             assert!(error.contains(told), "{wrong}: {error}");

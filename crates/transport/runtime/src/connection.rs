@@ -8,8 +8,8 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use manyway_session::streams::OpenError;
 use manyway_session::{
-    self as session, CloseReason, ConnectionHandle, ConnectionStats, PathSurvey, PeerId,
-    RelayAccess, StreamId,
+    self as session, CloseReason, Config, ConfigError, ConnectionHandle, ConnectionStats,
+    PathSurvey, PeerId, RelayAccess, StreamId,
 };
 
 use manyway_units::Rate;
@@ -179,7 +179,8 @@ impl Connection {
     }
 
     /// The next datagram that arrived. When too many wait to be taken, the oldest is dropped.
-    /// Nothing is lost if the future is dropped.
+    /// Nothing is lost if the future is dropped. If the two sides don't exchange datagrams
+    /// ([`max_datagram`](Self::max_datagram) is `None`), it waits for the connection's end.
     ///
     /// # Errors
     /// The connection is over, and all that arrived before has been taken.
@@ -261,7 +262,15 @@ impl Connection {
 
     /// Sends at no more than this rate from now on, in place of
     /// [`Config::limit`](crate::Config::limit); `None`: as fast as congestion control allows.
-    pub fn set_limit(&self, limit: Option<Rate>) {
+    ///
+    /// # Errors
+    /// [`Config::limit`](crate::Config::limit) can't be so low. The limit stays as it is.
+    pub fn set_limit(&self, limit: Option<Rate>) -> Result<(), ConfigError> {
+        let config = Config {
+            limit,
+            ..Config::default()
+        };
+        config.validate()?;
         let now = self.connection.shared.clock.now();
         let set = |state: &mut State| {
             let connection = state.session.connection(self.connection.handle)?;
@@ -269,6 +278,7 @@ impl Connection {
             Some(())
         };
         self.connection.shared.act(set);
+        Ok(())
     }
 
     /// Sends this many bytes of filler for [`Connection::survey`], within congestion control and
@@ -401,7 +411,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     use std::task::Wake;
 
-    use crate::{Config, Endpoint, EndpointOptions};
+    use crate::{Endpoint, EndpointOptions};
 
     use super::*;
 

@@ -9,7 +9,8 @@ use std::time::{Duration, SystemTime};
 
 use manyway_qlog::{self as qlog, Logs, Writer};
 use manyway_session::{
-    self as session, CloseReason, Config, Observers, RelayAccess, RelayAddress, Secrets, Ticket,
+    self as session, CloseReason, Config, ConfigError, Observers, RelayAccess, RelayAddress,
+    Secrets, Ticket,
 };
 use manyway_wire::MAX_ADDRESSES;
 use rand::SeedableRng;
@@ -81,6 +82,12 @@ impl Endpoint {
         } = options;
         if let Some(congestion) = &tcp.congestion {
             congestion.check()?;
+        }
+        if config.connect_timeout.is_zero() {
+            return Err(BindError::Config(ConfigError::OutOfRange {
+                field: "connect_timeout",
+                range: "more than 0",
+            }));
         }
         let config = Config {
             udp: config.udp && tcp.carriers != Carriers::Tcp,

@@ -7,6 +7,8 @@ use crate::common::{Data, Pair, config, endpoint, pair, read_all, write_all};
 use manyway_runtime::{
     BindError, Config, ConnectError, Endpoint, EndpointOptions, PathSelector, ProblemKind,
 };
+use manyway_units::Rate;
+use tokio::time::timeout;
 
 const LO: [&str; 1] = ["127.0.0.1"];
 
@@ -210,4 +212,36 @@ async fn garbage_changes_nothing() {
     let _accepted = receiver.await.unwrap();
     hostile.join().unwrap();
     assert_eq!(connected.close_reason(), None);
+}
+
+#[tokio::test]
+async fn numbers_that_cant_work_are_refused() {
+    let options = EndpointOptions {
+        config: Config {
+            connect_timeout: Duration::ZERO,
+            ..config()
+        },
+        ..EndpointOptions::default()
+    };
+    let error = Endpoint::bind(options).await.unwrap_err().to_string();
+    assert!(error.contains("connect_timeout"), "{error}");
+    let pair = pair(&LO, &LO).await;
+    for bits in [0.0, f64::NAN, -1.0, 7_999.0] {
+        let error = pair
+            .connected
+            .set_limit(Some(Rate::from_bits_per_sec(bits)));
+        assert!(error.is_err(), "{bits}");
+    }
+    // None of them holds.
+    let (mut send, _) = pair.connected.open_bi().await.unwrap();
+    let written = timeout(Duration::from_secs(20), write_all(&mut send, 1, 1_000_000));
+    let reading = async {
+        let (_, mut receive) = pair.accepted.accept_bi().await.unwrap();
+        read_all(&mut receive, 1, 1_000_000).await;
+    };
+    let (written, ()) = tokio::join!(written, reading);
+    written.unwrap();
+    for limit in [Some(Rate::from_mbps(1.0)), None] {
+        assert!(pair.connected.set_limit(limit).is_ok());
+    }
 }
