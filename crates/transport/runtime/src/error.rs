@@ -34,6 +34,7 @@ pub enum BindError {
         /// The directory.
         dir: std::path::PathBuf,
         /// Why.
+        #[source]
         error: std::io::Error,
     },
     /// No interface that is up has that address.
@@ -56,14 +57,15 @@ pub enum BindError {
         /// The device, where one was named.
         device: Option<String>,
         /// The system's words.
+        #[source]
         error: io::Error,
     },
     /// The system's interfaces can't be listed.
     #[error("can't list the network interfaces: {0}")]
-    Interfaces(io::Error),
+    Interfaces(#[source] io::Error),
     /// The thread that serves the sockets can't be started.
     #[error("can't start a thread for the sockets: {0}")]
-    Thread(io::Error),
+    Thread(#[source] io::Error),
     /// The system's source of randomness failed.
     #[error("the system gave no random numbers for keys")]
     Random,
@@ -99,7 +101,7 @@ pub enum ConnectError {
     Ticket(#[from] manyway_session::ConnectError),
     /// The connection ended before it was established.
     #[error("not connected: {0}")]
-    Ended(CloseReason),
+    Ended(#[source] CloseReason),
     /// The endpoint was closed.
     #[error("not connected: the endpoint is closed")]
     Closed,
@@ -108,7 +110,7 @@ pub enum ConnectError {
 /// The connection is over.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the connection is over: {0}")]
-pub struct ConnectionLost(pub CloseReason);
+pub struct ConnectionLost(#[source] pub CloseReason);
 
 impl From<ConnectionLost> for io::Error {
     fn from(lost: ConnectionLost) -> Self {
@@ -225,6 +227,9 @@ mod tests {
             error.to_string().ends_with("choose another, or 0 for any"),
             "{error}"
         );
+        let source = std::error::Error::source(&error);
+        let source: Option<&io::Error> = source.and_then(|source| source.downcast_ref());
+        assert_eq!(source.map(io::Error::kind), Some(io::ErrorKind::AddrInUse));
         let error = ConnectError::TimedOut(Box::new(Unanswered {
             addresses: vec![addr, "[::1]:9".parse().unwrap()],
             tcp: vec![TcpOutcome {
@@ -247,6 +252,9 @@ mod tests {
             lost(CloseReason::Local).kind(),
             io::ErrorKind::ConnectionAborted
         );
+        let source = ConnectionLost(CloseReason::Local);
+        let source = std::error::Error::source(&source).map(ToString::to_string);
+        assert_eq!(source, Some(CloseReason::Local.to_string()));
         let timed_out = lost(CloseReason::TimedOut {
             seconds: 30,
             paths: 2,
