@@ -153,9 +153,13 @@
 pub use manyway_runtime::{
     BindError, Carriers, CarriersError, Congestion, CongestionError, ConnectError, Connection,
     ConnectionLost, DatagramError, Endpoint, EndpointOptions, Event, Events, PathPair, PathProblem,
-    PathSelector, ProblemKind, ReadError, RecvStream, SendStream, TcpOptions, TcpOutcome,
-    TcpResult, Unanswered, WriteError,
+    PathSelector, PathSelectorError, ProblemKind, ReadError, RecvStream, SendStream, TcpOptions,
+    TcpOutcome, TcpResult, Unanswered, WriteError,
 };
+/// Why a ticket can't be used from here: see [`ConnectError::Ticket`].
+pub use manyway_session::ConnectError as TicketError;
+pub use manyway_session::crypto::{Suite, UnknownSuite};
+pub use manyway_session::handshake::{HandshakeError, SecretsError};
 pub use manyway_session::{
     CarrierKind, CloseReason, Config, ConfigError, ConnectionStats, DatagramStats, Identity,
     PathDownReason, PathEvent, PathId, PathState, PathStats, PathSurvey, PeerId, PickReason,
@@ -163,6 +167,8 @@ pub use manyway_session::{
     SelectionStats, StreamId, Ticket,
 };
 pub use manyway_units::{ByteSize, Rate};
+/// Why bytes or a text, such as a ticket's, can't be read.
+pub use manyway_wire::{DecodeError, StreamKind, TextError};
 
 /// Congestion control: the laws, the coupled controller, the subflow sender. [`Config::cc`] takes a
 /// [`control::LawSpec`], which parses from text: `"ewtcp:a=0.25".parse()`.
@@ -170,9 +176,17 @@ pub use manyway_control as control;
 
 /// Relays as people paste them: see [`Connection::add_relays`].
 pub mod relay {
+    /// Why a relay grants nothing: see [`RelayHeard`](crate::RelayHeard).
+    pub use manyway_wire::relay::Refusal;
+
     pub use manyway_session::{
         Access, LentAccess, LentRegistry, LentRelay, MAX_TICKET_RELAYS, RelayId, RelayTicket,
     };
+}
+
+/// What happens to the packets of each path: see [`Config::observers`].
+pub mod observe {
+    pub use manyway_session::{NewPath, Observer, Observers, PacketEvent, PathObservers};
 }
 
 /// Registries, for those who use them: relays with access, meetings of peers behind NAT, and
