@@ -8,6 +8,7 @@ use crate::unanswered::Unanswered;
 
 /// Why an endpoint could not be bound, or a path not be added to it.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum BindError {
     /// No interface of that name.
     #[error("there is no interface `{name}`: choose one of {available}")]
@@ -92,6 +93,7 @@ fn remedy(error: &io::Error) -> &'static str {
 
 /// Why a connection did not come about.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConnectError {
     /// No address answered.
     #[error(transparent)]
@@ -130,6 +132,7 @@ impl From<ConnectionLost> for io::Error {
 
 /// Why a datagram can't be sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum DatagramError {
     /// One of the sides hasn't set [`Config::datagram`](crate::Config::datagram).
     #[error("the two sides don't exchange datagrams")]

@@ -50,6 +50,7 @@ pub struct PathPair {
 
 /// What is wrong with a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ProblemKind {
     /// No route leads to the peer from there.
     NoRoute,

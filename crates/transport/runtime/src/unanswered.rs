@@ -41,6 +41,7 @@ pub struct TcpOutcome {
 
 /// What came of a TCP connection.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum TcpResult {
     /// It was set up, and then nothing came.
     Connected,
