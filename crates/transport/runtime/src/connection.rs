@@ -27,6 +27,9 @@ use crate::stream::{RecvStream, SendStream};
 /// A cheap handle. Dropping the last handle and the last stream closes the connection with code 0
 /// and loses what the peer hasn't acknowledged by then, so await
 /// [`AsyncWriteExt::shutdown`](tokio::io::AsyncWriteExt::shutdown) on each stream that matters.
+/// Before the program ends, await [`Endpoint::close`](crate::Endpoint::close): the end of the
+/// process takes along what hasn't left yet. The peer then learns of the connection's end by its
+/// idle timeout alone.
 #[derive(Debug)]
 pub struct Connection {
     connection: ConnectionRef,
@@ -333,6 +336,10 @@ impl Connection {
 
     /// Closes the connection and tells the peer why. What it hasn't acknowledged yet is dropped.
     /// Codes below 0x100 are the protocol's own; of the reason, 1024 bytes are sent.
+    ///
+    /// This returns before the peer is told. A program that ends right after it must await
+    /// [`Endpoint::close`](crate::Endpoint::close), or the peer may hear of the end by its idle
+    /// timeout alone.
     pub fn close(&self, code: u64, reason: &str) {
         let now = self.connection.shared.clock.now();
         self.connection

@@ -62,6 +62,9 @@ pub struct EndpointOptions {
 /// A cheap handle; the sockets live in a thread of their own until every endpoint, connection and
 /// stream handle is gone and the connections have said goodbye. Interfaces that come and go are
 /// followed. Handles may be used from any runtime, and outlive the one in which they were made.
+///
+/// Before the program ends, await [`Endpoint::close`]. The sockets' thread ends with the process,
+/// and peers that it hasn't told of the end by then wait for their idle timeout.
 #[derive(Debug)]
 pub struct Endpoint {
     shared: Arc<Shared>,
