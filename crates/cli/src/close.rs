@@ -5,7 +5,7 @@ use std::{error, fmt};
 
 use manyway::CloseReason;
 
-/// All is done. With a reason: the endpoint takes no connection any more.
+/// All is done.
 pub(crate) const DONE: u64 = 0x100;
 /// It has failed.
 pub(crate) const FAILED: u64 = 0x101;

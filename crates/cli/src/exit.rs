@@ -14,7 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
 use crate::children;
-use crate::close::{ClosedByPeer, DONE, FAILED, INTERRUPTED, NOT_ALLOWED, TIMED_OUT};
+use crate::close::{ClosedByPeer, FAILED, INTERRUPTED, NOT_ALLOWED, TIMED_OUT};
 use crate::diagnosis::NoAnswer;
 use crate::forward::error::PortHeld;
 use crate::forward::error::{Cut, DiskFailed, Refusal};
@@ -92,7 +92,7 @@ impl Class {
         }
         if let Some(closed) = cause.downcast_ref::<ClosedByPeer>() {
             return Some(match closed.code {
-                NOT_ALLOWED | DONE | CloseReason::OVERLOADED => Self::Refused,
+                NOT_ALLOWED | CloseReason::REFUSED | CloseReason::OVERLOADED => Self::Refused,
                 FAILED => Self::Failed,
                 _ => Self::Interrupted,
             });
@@ -510,7 +510,7 @@ mod tests {
             (ConnectError::Closed.into(), Class::Unreachable),
             (SshFailed("x".to_owned()).into(), Class::Unreachable),
             (not_created.into(), Class::Disk),
-            (closed(DONE).into(), Class::Refused),
+            (closed(CloseReason::REFUSED).into(), Class::Refused),
             (closed(INTERRUPTED).into(), Class::Interrupted),
             (closed(CloseReason::OVERLOADED).into(), Class::Refused),
         ] {

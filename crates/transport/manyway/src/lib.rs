@@ -88,12 +88,20 @@
 //! send.finish()?;
 //! let accepted = listener.accept().await.expect("the endpoint is open");
 //! if accepted.peer_identity() != Some(ann.id()) {
-//!     accepted.close(1, "this listener is for Ann");
+//!     accepted.close(0x101, "this listener is for Ann");
 //! }
 //! # assert!(accepted.close_reason().is_none());
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Streams and datagrams
+//!
+//! By default, one stream may take the connection's whole receive window, as a large transfer
+//! wants: a stream that you don't read then stops the others. If there are several,
+//! [`Config::window_shares`] of 8 leaves each its own part. Tasks that wait for data are woken
+//! together, at most once a millisecond, so that bulk data costs little; what you write leaves at
+//! once.
 //!
 //! [`Connection::open_uni`] opens a stream on which only this side sends, and
 //! [`Connection::accept_uni`] takes the peer's. Datagrams go once and may get lost, for what would

@@ -255,6 +255,8 @@ pub enum RelayHeard {
 impl CloseReason {
     /// The code of a CLOSE from a peer that has no room for the connection: it may have some later.
     pub const OVERLOADED: u64 = code::OVERLOADED;
+    /// The code of a CLOSE from a listener that takes no connection any more, or not this one.
+    pub const REFUSED: u64 = 4;
 }
 
 /// Codes of CLOSE that the session itself sends; the application's start at 0x100.

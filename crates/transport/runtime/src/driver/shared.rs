@@ -36,8 +36,7 @@ const EVENTS: usize = 256;
 const MAX_OUTCOMES: usize = 64;
 /// Connections that peers opened and nobody accepted yet; further ones are closed.
 const MAX_WAITING: usize = 64;
-/// The code of CLOSE for a connection that the endpoint doesn't accept.
-const CODE_REFUSED: u64 = 0x100;
+/// Why the endpoint doesn't accept a connection.
 const NO_MORE: &str = "the listener takes no more connections: it has ended, or its ticket was \
                        for one transfer; start it again";
 const FULL: &str = "too many connections wait for the listener: try again later";
@@ -383,9 +382,9 @@ impl State {
             Slot::new(ConnectionState::Established, 0, Vec::new()),
         );
         if self.closing || self.handles == 0 {
-            self.close(now, handle, CODE_REFUSED, NO_MORE);
+            self.close(now, handle, CloseReason::REFUSED, NO_MORE);
         } else if self.waiting.len() == MAX_WAITING && !self.forget_an_ended_one() {
-            self.close(now, handle, CODE_REFUSED, FULL);
+            self.close(now, handle, CloseReason::OVERLOADED, FULL);
         } else {
             self.waiting.push_back(handle);
             self.wakeups.everyone.push(incoming.clone());
@@ -579,7 +578,7 @@ impl State {
                 }) => {
                     self.draining.insert((*drained, handle));
                 }
-                _ => self.close(now, handle, CODE_REFUSED, NO_MORE),
+                _ => self.close(now, handle, CloseReason::REFUSED, NO_MORE),
             }
         }
     }
@@ -596,7 +595,7 @@ impl State {
         self.closing = true;
         self.wakeups.everyone.push(incoming.clone());
         for handle in std::mem::take(&mut self.waiting) {
-            self.close(now, handle, CODE_REFUSED, NO_MORE);
+            self.close(now, handle, CloseReason::REFUSED, NO_MORE);
         }
         let handles: Vec<_> = self.slots.keys().copied().collect();
         for handle in handles {

@@ -309,7 +309,7 @@ async fn who_waits_for_a_listener_that_ends_reads_why() {
     listener.close().await;
     let closed = timeout(Duration::from_secs(10), connected.closed()).await;
     let expected = CloseReason::Peer {
-        code: 0x100,
+        code: CloseReason::REFUSED,
         reason: "the listener takes no more connections: it has ended, or its ticket was for one \
                  transfer; start it again"
             .into(),
@@ -329,12 +329,18 @@ async fn a_listener_whose_last_handle_is_gone_turns_newcomers_away() {
     match connector.connect(&ticket).await {
         Ok(second) => assert!(matches!(
             second.closed().await,
-            CloseReason::Peer { code: 0x100, .. }
+            CloseReason::Peer {
+                code: CloseReason::REFUSED,
+                ..
+            }
         )),
         Err(error) => assert!(
             matches!(
                 error,
-                ConnectError::Ended(CloseReason::Peer { code: 0x100, .. })
+                ConnectError::Ended(CloseReason::Peer {
+                    code: CloseReason::REFUSED,
+                    ..
+                })
             ),
             "{error}"
         ),
@@ -391,7 +397,7 @@ async fn who_waits_to_be_accepted_is_bounded() {
     };
     let busy = "too many connections wait for the listener: try again later";
     let expected = CloseReason::Peer {
-        code: 0x100,
+        code: CloseReason::OVERLOADED,
         reason: busy.into(),
     };
     assert_eq!(reason, expected);
