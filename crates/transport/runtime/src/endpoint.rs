@@ -4,19 +4,15 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::pin::pin;
-use std::sync::{Arc, Weak};
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
+use std::time::Duration;
 
-use manyway_qlog::{self as qlog, Logs, Writer};
 use manyway_session::{
-    self as session, CloseReason, Config, ConfigError, Observers, RelayAccess, RelayAddress,
-    Secrets, Ticket,
+    self as session, CloseReason, Config, ConfigError, RelayAccess, RelayAddress, Secrets, Ticket,
 };
 use manyway_wire::MAX_ADDRESSES;
 use rand::SeedableRng;
 use rand::rngs::{ChaCha20Rng, SysRng};
-use tokio::sync::Notify;
-use tokio::time::MissedTickBehavior;
 
 use crate::addresses::{InterfaceAddress, interface_addresses};
 use crate::clock::Clock;
@@ -24,16 +20,16 @@ use crate::connection::Connection;
 use crate::driver::shared::{ConnectionState, Shared};
 use crate::driver::sockets::Sockets;
 use crate::driver::thread;
+use crate::driver::watch::SCAN;
 use crate::error::{BindError, ConnectError};
 use crate::event::{Event, Events};
 use crate::interfaces::{InterfaceSelection, PathSelector, Place};
+use crate::log::Log;
 use crate::problem::{PathPair, PathProblem, foresee, is_impossible};
 use crate::tcp::dial::{keep_dialled, targets};
 use crate::tcp::{self, Carriers, TcpOptions};
 use crate::unanswered::Unanswered;
 
-/// How often the interfaces are looked at.
-const SCAN: Duration = Duration::from_secs(1);
 /// Longest wait of [`Endpoint::close`].
 const LONGEST_CLOSE: Duration = Duration::from_secs(2);
 /// Ports that the system chooses are tried so often until one is free for TCP as well.
@@ -96,20 +92,13 @@ impl Endpoint {
             udp: config.udp && tcp.carriers != Carriers::Tcp,
             ..config
         };
-        let (config, log) = match log_dir {
-            Some(dir) => {
-                let (logs, writer) = Logs::new(&dir, qlog::Clock::Real)
-                    .map_err(|error| BindError::Log { dir, error })?;
-                let observers = Some(observers(&logs));
-                (
-                    Config {
-                        observers,
-                        ..config
-                    },
-                    Some((logs, writer)),
-                )
-            }
-            None => (config, None),
+        let log = log_dir.map(Log::new).transpose()?;
+        let config = match &log {
+            Some(log) => Config {
+                observers: Some(log.observers()),
+                ..config
+            },
+            None => config,
         };
         let present = scan().await?;
         let selection = select(paths, &present)?;
@@ -121,8 +110,8 @@ impl Endpoint {
         let endpoint = Self::hold(shared.clone());
         let bind = move |shared: &Shared| bind_sockets(&places, port, &shared.tcp);
         thread::start(shared.clone(), bind).await?;
-        if let Some((logs, writer)) = log {
-            keep_log(&shared, logs, writer)?;
+        if let Some(log) = log {
+            log.keep(&shared)?;
         }
         Ok(endpoint)
     }
@@ -484,33 +473,6 @@ fn with_lent(ticket: &Ticket, relays: &[RelayAccess]) -> Vec<RelayAccess> {
     all
 }
 
-/// Observers for the connections of an endpoint, whose files no other one has.
-fn observers(logs: &Logs) -> Observers {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let seconds = since.unwrap_or_default().as_secs();
-    logs.observers(format!("manyway-{seconds}-{}", std::process::id()))
-}
-
-/// Has a thread write the log until the driver stops. It is none of the program's runtime, which
-/// would wait for it at its end.
-///
-/// # Errors
-/// The system has no room for a thread.
-fn keep_log(shared: &Arc<Shared>, logs: Logs, writer: Writer) -> Result<(), BindError> {
-    let Some(kept) = shared.keep() else {
-        return Ok(());
-    };
-    let write = move || {
-        // What goes wrong, the writer tells.
-        let _ = writer.run();
-        drop(kept);
-    };
-    let thread = std::thread::Builder::new().name("manyway-qlog".to_owned());
-    thread.spawn(write).map_err(BindError::Thread)?;
-    shared.look(|state| state.logs = Some(logs));
-    Ok(())
-}
-
 async fn scan() -> Result<Vec<InterfaceAddress>, BindError> {
     let scanned = match tokio::task::spawn_blocking(interface_addresses).await {
         Ok(scanned) => scanned,
@@ -592,34 +554,6 @@ fn available(present: &[InterfaceAddress]) -> String {
         "none: no interface is up".into()
     } else {
         usable.join(", ")
-    }
-}
-
-/// Looks at the interfaces again and again, and tells the driver what the selection means now.
-pub(crate) async fn watch(shared: Weak<Shared>, rescan: Arc<Notify>) {
-    let mut ticks = tokio::time::interval(SCAN);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            _ = ticks.tick() => {}
-            () = rescan.notified() => {}
-        }
-        // It takes no longer than to read a few packets.
-        let Ok(present) = interface_addresses()
-            .inspect_err(|error| tracing::warn!(%error, "can't follow the interfaces"))
-        else {
-            continue;
-        };
-        let Some(shared) = shared.upgrade() else {
-            return;
-        };
-        let stop = shared.act(|state| {
-            state.places = Some(state.selection.places(&present));
-            state.stop
-        });
-        if stop {
-            return;
-        }
     }
 }
 

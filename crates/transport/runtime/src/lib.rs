@@ -42,6 +42,7 @@ mod endpoint;
 mod error;
 mod event;
 mod interfaces;
+mod log;
 mod problem;
 mod socket;
 mod stream;

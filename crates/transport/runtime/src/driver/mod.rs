@@ -12,6 +12,7 @@ pub(crate) mod shared;
 pub(crate) mod sockets;
 pub(crate) mod thread;
 pub(crate) mod waiters;
+pub(crate) mod watch;
 
 use std::collections::BTreeSet;
 use std::future::Future;

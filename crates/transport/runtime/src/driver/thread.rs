@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::Driver;
 use super::shared::{Shared, State};
 use super::sockets::Sockets;
-use crate::endpoint::watch;
+use super::watch::watch;
 use crate::error::BindError;
 
 /// Longest time that TCP connections have to say goodbye in.
