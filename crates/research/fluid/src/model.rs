@@ -137,6 +137,28 @@ impl Model {
             .collect()
     }
 
+    /// The highest price at which each link is full: as if its routes had no other link and no
+    /// other path, as loss or other routes only take rate away from it. Laws of a single path have
+    /// `φ ∝ 1/x²`, so that the root of the price is the mean of `√φ` at equal shares, by load. A
+    /// probability, so at most 1; also where no route is.
+    pub(crate) fn full_prices(&self) -> Vec<f64> {
+        let weight = |flow: usize| self.network.flows[flow].weight;
+        let room = self.network.room(weight);
+        let mut roots = vec![0.0; room.len()];
+        for (flow, route) in self.network.routes() {
+            for &link in &route.links {
+                let load = room[link] * weight(flow);
+                let alone = self.laws[flow].phis(&[load / route.packet], &[route.rtt]);
+                roots[link] += load / self.network.links[link].capacity * alone[0].sqrt();
+            }
+        }
+        let price = |root: f64| match root > 0.0 {
+            true => (root * root).min(1.0),
+            false => 1.0,
+        };
+        roots.into_iter().map(price).collect()
+    }
+
     /// About equal shares of the narrowest link on each route, in packets/s: something to start
     /// from.
     pub(crate) fn rough_rates(&self) -> Vec<f64> {

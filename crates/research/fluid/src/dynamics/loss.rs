@@ -84,7 +84,7 @@ impl<'a> LossModel<'a> {
     }
 
     /// `q_r`.
-    fn route_prices(&self, state: &DVector<f64>) -> Vec<f64> {
+    pub fn route_prices(&self, state: &DVector<f64>) -> Vec<f64> {
         self.model.route_prices(&self.prices(state))
     }
 }

@@ -22,8 +22,8 @@ use crate::optimum::{self, Utility};
 pub(super) struct Memory {
     /// In packets, by class and path.
     windows: HashMap<(usize, usize), f64>,
-    /// By link.
-    prices: HashMap<String, f64>,
+    /// By link, with the capacity that it had, in bits/s.
+    prices: HashMap<String, (f64, f64)>,
 }
 
 /// An epoch to be run.
@@ -73,7 +73,7 @@ impl EpochRun<'_> {
                     system = system.with_floors(&self.floors());
                 }
                 let fresh = (&model.rough_rates()[..], &model.rough_prices()[..]);
-                let (windows, prices) = self.begin(memory, fresh);
+                let (windows, prices) = self.begin(memory, fresh, &model.full_prices());
                 let rtts = network.routes().map(|(_, route)| route.rtt);
                 let rates: Vec<f64> = windows.iter().zip(rtts).map(|(w, rtt)| w / rtt).collect();
                 let start = system.state(&rates, &prices);
@@ -98,7 +98,9 @@ impl EpochRun<'_> {
                     .map(|((_, route), share)| share / route.packet)
                     .collect();
                 let none = vec![0.0; self.reduced.network.links.len()];
-                let (windows, prices) = self.begin(memory, (&shares, &none));
+                // Queues drain, however long they are.
+                let most = vec![f64::INFINITY; none.len()];
+                let (windows, prices) = self.begin(memory, (&shares, &none), &most);
                 let start = system.state(&windows, &prices);
                 self.follow(&system, start, rest, (memory, recorder))
             }
@@ -132,7 +134,8 @@ impl EpochRun<'_> {
             memory.windows.insert(subflow, *window);
         }
         for (link, price) in self.reduced.network.links.iter().zip(&end.prices) {
-            memory.prices.insert(link.name.clone(), *price);
+            let entry = (*price, link.capacity);
+            memory.prices.insert(link.name.clone(), entry);
         }
         let mean: Vec<f64> = packets.iter().map(|packets| packets / length).collect();
         let rates = (&mean[..], &end.rates[..]);
@@ -140,8 +143,15 @@ impl EpochRun<'_> {
     }
 
     /// Windows and prices to begin with; what is new has these rates, and links that nobody has
-    /// been on these prices.
-    fn begin(&self, memory: &Memory, (rates, prices): (&[f64], &[f64])) -> (Vec<f64>, Vec<f64>) {
+    /// been on these prices. The price of a link that has become faster begins at no more than
+    /// `most`: prices move by what they are around in the new epoch, so from a far higher one they
+    /// would take minutes to fall.
+    fn begin(
+        &self,
+        memory: &Memory,
+        (rates, prices): (&[f64], &[f64]),
+        most: &[f64],
+    ) -> (Vec<f64>, Vec<f64>) {
         let network = &self.reduced.network;
         let routes = network.routes().zip(&self.reduced.subflows).zip(rates);
         let windows = routes.map(|(((_, route), subflow), rate)| {
@@ -151,14 +161,18 @@ impl EpochRun<'_> {
             };
             memory.windows.get(subflow).copied().unwrap_or(fresh)
         });
-        let price = |(link, fresh): (&Link, &f64)| {
+        let price = |((link, fresh), most): ((&Link, &f64), &f64)| {
             let fresh = match self.options.start {
                 StartWindow::Share => *fresh,
                 StartWindow::Initial => 0.0,
             };
-            memory.prices.get(&link.name).copied().unwrap_or(fresh)
+            match memory.prices.get(&link.name) {
+                Some((price, capacity)) if link.capacity > *capacity => price.min(*most),
+                Some((price, _)) => *price,
+                None => fresh,
+            }
         };
-        let prices = network.links.iter().zip(prices).map(price);
+        let prices = network.links.iter().zip(prices).zip(most).map(price);
         (windows.collect(), prices.collect())
     }
 
@@ -182,10 +196,11 @@ impl EpochRun<'_> {
 
     fn loss_rest(&self, model: &Model) -> Rest {
         let found = model.equilibrium();
+        let prices: Vec<f64> = found.prices.iter().map(|price| price.min(1.0)).collect();
         Rest {
             rates_bps: self.reduced.bits(&found.rates),
             kept: self.reduced.kept(),
-            prices: self.reduced.named(&found.prices),
+            prices: self.reduced.named(&prices),
             residual: found.residual,
             converged: found.converged,
             method: Some(found.method),

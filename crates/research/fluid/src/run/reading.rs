@@ -14,6 +14,8 @@ pub(super) struct Reading {
     pub(super) rtts: Vec<f64>,
     /// By link.
     pub(super) prices: Vec<f64>,
+    /// What each route's links and its own loss come to.
+    pub(super) route_prices: Vec<f64>,
 }
 
 /// A system of equations whose states can be read.
@@ -29,11 +31,16 @@ impl Fluid for LossModel<'_> {
             .routes()
             .map(|(_, route)| route.rtt)
             .collect();
+        // Where windows are below some 1.4 packets, the equations have prices above 1.
+        let probability = |price: f64| price.min(1.0);
+        let prices: Vec<f64> = self.prices(state).into_iter().map(probability).collect();
+        let q = self.route_prices(state).into_iter().map(probability);
         Reading {
+            route_prices: q.collect(),
             windows: rates.iter().zip(&rtts).map(|(x, rtt)| x * rtt).collect(),
             rates,
             rtts,
-            prices: self.prices(state),
+            prices,
         }
     }
 }
@@ -53,6 +60,7 @@ impl Fluid for DelayModel {
             rates: self.rates(state),
             rtts,
             prices,
+            route_prices: q,
         }
     }
 }

@@ -225,7 +225,6 @@ impl<'a> Recorder<'a> {
             for (node, weight) in GAUSS {
                 let part = weight * (to - from);
                 let reading = read(from + node * (to - from) - epoch);
-                let q = reduced.network.route_prices(&reading.prices);
                 let loads = self.loads(reduced, &reading.rates);
                 let carried = reduced.network.routes().map(|(_, route)| {
                     let shares = route.links.iter().map(|&link| 1.0 / loads[link].max(1.0));
@@ -238,7 +237,7 @@ impl<'a> Recorder<'a> {
                         arrived: part * reading.rates[r] * (1.0 - reduced.losses[r]) * carried,
                         window: part * reading.windows[r],
                         rtt: part * reading.rtts[r],
-                        price: part * (q[r] + reduced.losses[r]),
+                        price: part * reading.route_prices[r],
                     });
                 }
                 for (sum, price) in prices.iter_mut().zip(&reading.prices) {

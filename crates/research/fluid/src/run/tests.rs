@@ -157,6 +157,43 @@ spans = [
     assert_eq!(run.series.last().unwrap().values.last(), Some(&0.0));
 }
 
+/// A link that becomes fifty times as fast, and one without any rate for a while: the price of the
+/// slow link would keep windows small for minutes.
+#[test]
+fn a_price_does_not_outlast_the_rate_that_made_it() {
+    let text = |changes: &str| {
+        let flows = "[flows.f]\nlaw = \"reno\"\npaths = [\"first\"]\n[measure]\nfrom = \"10 s\"";
+        let timetable = format!("rate = \"1 Mbps\"\ntimetable = [{changes}]");
+        two_links("20 s", flows).replacen("rate = \"20 Mbps\"", &timetable, 1)
+    };
+    let risen = done(&text("{ at = \"1 s\", rate = \"50 Mbps\" }"));
+    assert!(risen.links[0].utilisation > 0.98, "{:?}", risen.links[0]);
+    // As traces have it, whose rate is never 0.
+    let outage = "{ at = \"4 s\", rate = \"1 bps\" }, { at = \"6 s\", rate = \"20 Mbps\" }";
+    let back = done(&text(outage));
+    assert!(back.links[0].utilisation > 0.98, "{:?}", back.links[0]);
+}
+
+#[test]
+fn a_price_is_no_more_than_a_probability() {
+    let flows = "[flows.f]\nlaw = \"reno\"\npaths = [\"first\"]\n[measure]\nfrom = \"5 s\"\n\
+                 series = [\"rate\"]\ninterval = \"1 s\"";
+    // A packet in 1.2 s, and a round trip of 20 ms.
+    let run = done(&two_links("10 s", flows).replacen("20 Mbps", "10 kbps", 1));
+    let price = run.flows[0].subflows[0].price_mean;
+    assert!((price - 1.0).abs() < 1e-9, "{price}");
+    assert!((run.links[0].price_mean - 1.0).abs() < 1e-9);
+    assert_eq!(run.epochs[0].end_prices[0], 1.0);
+    assert_eq!(run.epochs[0].rest.as_ref().unwrap().prices[0], 1.0);
+    let prices = run
+        .series
+        .iter()
+        .filter(|series| series.quantity == Quantity::Price);
+    for series in prices {
+        assert!(series.values.iter().all(|price| *price <= 1.0));
+    }
+}
+
 #[test]
 fn loss_on_the_wire_is_a_price() {
     let text = two_links(
