@@ -84,7 +84,7 @@ pub(crate) async fn merge(screen: &Screen, args: MergeArgs) -> anyhow::Result<()
         ..request(&file, &args, vec![merge.level()])?
     };
     let packet = packet::Packet::of(&request)?;
-    merge.check(packet.points())?;
+    merge.check(&request.scenario, packet.points())?;
     carry_on(screen, &args, packet.stored(merge.into_stored())).await
 }
 

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, bail};
 use manyway_results::Sheet;
-use manyway_scenario::Point;
+use manyway_scenario::{Point, Scenario};
 use manyway_simulate::batch::{Control, Shard};
 use serde::Serialize;
 
@@ -31,18 +31,35 @@ impl Header {
             repeat: args.repeat,
             level: name_of(request.levels.first().copied()).to_owned(),
             keep_series: request.keep_series,
-            points: hash_of(points),
+            points: hash_of(&request.scenario, points),
             shard: shard.number(),
             of: shard.of(),
         }
     }
 
-    /// The same for all shards of a run.
-    fn common(&self) -> Self {
-        Self {
-            shard: 0,
-            ..self.clone()
-        }
+    /// What differs between shards that aren't of the same run, and how.
+    fn difference(&self, other: &Self) -> Option<String> {
+        let number = |number: Option<u64>| match number {
+            Some(number) => number.to_string(),
+            None => "none".to_owned(),
+        };
+        let texts = |header: &Self| {
+            [
+                ("the program's version", header.version.clone()),
+                ("the scenario's file", header.scenario.display().to_string()),
+                ("--set", header.set.join(";")),
+                ("--seed", number(header.seed)),
+                ("--repeat", number(header.repeat.map(u64::from))),
+                ("--level", header.level.clone()),
+                ("--keep-series", header.keep_series.to_string()),
+                ("the number of shards", header.of.to_string()),
+            ]
+        };
+        let mut both = texts(self).into_iter().zip(texts(other));
+        let named = both.find(|(one, other)| one != other);
+        let named = named.map(|((name, one), (_, other))| format!("{name} (`{one}`, `{other}`)"));
+        let contents = || "the scenario's contents, or those of a file that it names".to_owned();
+        named.or_else(|| (self.points != other.points).then(contents))
     }
 }
 
@@ -53,7 +70,8 @@ fn name_of(level: Option<Asked>) -> &'static str {
     }
 }
 
-fn hash_of(points: &[Point]) -> String {
+/// Of all that makes the runs: points, and of which seed and how often each is run.
+fn hash_of(scenario: &Scenario, points: &[Point]) -> String {
     struct Hashed(blake3::Hasher);
     impl fmt::Write for Hashed {
         fn write_str(&mut self, text: &str) -> fmt::Result {
@@ -63,7 +81,8 @@ fn hash_of(points: &[Point]) -> String {
     }
     let mut hashed = Hashed(blake3::Hasher::new());
     // Writing into a hash doesn't fail.
-    let _ = write!(hashed, "{points:?}");
+    let (seed, repeat) = (scenario.seed(), scenario.repeat());
+    let _ = write!(hashed, "{seed} {repeat} {points:?}");
     hashed.0.finalize().to_hex().to_string()
 }
 
@@ -198,14 +217,15 @@ impl Merge {
                  --out DIR` writes one",
             ));
         };
-        let header = first.header.common();
-        if let Some(other) = shards.iter().find(|shard| shard.header.common() != header) {
-            return Err(usage(format!(
-                "{} and {} are not shards of the same runs: another scenario, other options, or \
-                 another version of the program",
-                first.path.display(),
-                other.path.display()
-            )));
+        let header = first.header.clone();
+        for other in &shards {
+            if let Some(difference) = header.difference(&other.header) {
+                return Err(usage(format!(
+                    "{} and {} are not shards of the same runs: they differ in {difference}",
+                    first.path.display(),
+                    other.path.display()
+                )));
+            }
         }
         for number in 1..=header.of {
             let count = shards
@@ -268,7 +288,7 @@ impl Merge {
 
     /// # Errors
     /// If the scenario isn't what the shards ran.
-    pub(super) fn check(&self, points: &[Point]) -> anyhow::Result<()> {
+    pub(super) fn check(&self, scenario: &Scenario, points: &[Point]) -> anyhow::Result<()> {
         let file = self.header.scenario.display();
         if self.header.version != env!("CARGO_PKG_VERSION") {
             let version = &self.header.version;
@@ -276,7 +296,7 @@ impl Merge {
                 "manyway {version} ran these shards: merge with it"
             )));
         }
-        if self.header.points != hash_of(points) {
+        if self.header.points != hash_of(scenario, points) {
             return Err(usage(format!(
                 "{file} isn't what the shards ran any more, or is another file here: merge in the \
                  directory in which the shards ran, with the same file"

@@ -33,7 +33,8 @@ pub(super) struct Header {
     pub(super) repeat: Option<u32>,
     pub(super) level: String,
     pub(super) keep_series: bool,
-    /// A hash of all points, which depends on the files that the scenario names, too.
+    /// A hash of all points, which depends on the files that the scenario names, too, and of the
+    /// seed and the number of repetitions.
     pub(super) points: String,
     pub(super) shard: u32,
     pub(super) of: u32,
@@ -139,6 +140,22 @@ impl Reader {
 }
 
 impl Stored {
+    /// Checks that no result is left, after the last run.
+    ///
+    /// # Errors
+    /// If one is, as then results would belong to other runs.
+    pub(super) fn finish(mut self) -> anyhow::Result<()> {
+        for shard in &mut self.shards {
+            let shown = shard.path.display();
+            let rest = shard.input.fill_buf();
+            let rest = rest.with_context(|| format!("can't read {shown}"))?;
+            let more =
+                || format!("{shown} is damaged, it has more than its runs: run that shard again");
+            ensure!(rest.is_empty(), more());
+        }
+        Ok(())
+    }
+
     /// Of these shards, which are all that there are, in the order of their numbers.
     pub(super) fn of(shards: Vec<Reader>) -> Self {
         Self { shards, next: 0 }

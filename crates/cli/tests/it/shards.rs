@@ -211,17 +211,37 @@ fn shards_that_dont_belong_together_are_refused() {
         &["merge", "shards"],
         "shard 2 of 2 is missing: run it with --shard 2/2",
     );
-    place.shard("2/2", &["--seed", "9"]).ok();
-    place.refused(&["merge", "shards"], "are not shards of the same runs");
+    for (options, difference) in [
+        (["--seed", "9"], "--seed (`none`, `9`)"),
+        (["--repeat", "2"], "--repeat (`none`, `2`)"),
+        (["--set", "repeat=2"], "--set (``, `repeat=2`)"),
+        (["--level", "stack"], "--level (`packet`, `stack`)"),
+    ] {
+        place.shard("2/2", &options).ok();
+        let message = format!("are not shards of the same runs: they differ in {difference}");
+        place.refused(&["merge", "shards"], &message);
+    }
+    let other = ["run", "./sweep.toml", "--shard", "2/2", "--out", "shards"];
+    place.run(&other).ok();
+    let message = "they differ in the scenario's file (`sweep.toml`, `./sweep.toml`)";
+    place.refused(&["merge", "shards"], message);
     place.shard("2/2", &[]).ok();
     place.run(&["merge", "shards"]).ok();
     place.refused(&["merge", "shards", "shards"], "shard 1 is there 2 times");
-    fs::write(
-        place.path("sweep.toml"),
-        SWEEP.replace("10 Mbps", "11 Mbps"),
-    )
-    .unwrap();
-    place.refused(&["merge", "shards"], "isn't what the shards ran any more");
+    for (before, after) in [
+        ("10 Mbps", "11 Mbps"),
+        ("repeat = 2", "repeat = 1"),
+        ("repeat = 2", "repeat = 3"),
+        ("repeat = 2", "repeat = 2\nseed = 2"),
+    ] {
+        fs::write(place.path("sweep.toml"), SWEEP.replace(before, after)).unwrap();
+        place.refused(&["merge", "shards"], "isn't what the shards ran any more");
+    }
+    place.shard("2/2", &[]).ok();
+    place.refused(
+        &["merge", "shards"],
+        "they differ in the scenario's contents",
+    );
 }
 
 #[test]
@@ -231,6 +251,7 @@ fn a_damaged_shard_is_told() {
     let file = place.path("shards/shard-1-of-1.runs");
     let whole = fs::read(&file).unwrap();
     let merge = ["merge", "shards", "--out", "merged"];
+    let longer = [&whole[..], b"x"].concat();
     let mut flipped = whole.clone();
     *flipped.last_mut().unwrap() ^= 1;
     for damaged in [
@@ -242,6 +263,9 @@ fn a_damaged_shard_is_told() {
         place.refused(&merge, "is damaged or cut off: run that shard again");
         assert!(!place.path("merged").exists());
     }
+    fs::write(&file, longer).unwrap();
+    place.refused(&merge, "it has more than its runs: run that shard again");
+    assert!(!place.path("merged").exists());
     fs::write(&file, b"{}\n").unwrap();
     place.refused(&merge, "isn't a shard's file");
     fs::write(&file, &whole).unwrap();

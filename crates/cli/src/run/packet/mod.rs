@@ -82,6 +82,10 @@ impl Level for Packet {
                 (None, None) => simulated(level, experiment, run),
             }
         })?;
+        if let Some(stored) = stored.filter(|_| report.unfinished == 0) {
+            let stored = stored.into_inner();
+            stored.unwrap_or_else(PoisonError::into_inner).finish()?;
+        }
         if let (Some(log), Some(folder)) = (log, folder) {
             log.hand_over(folder, points);
         }
