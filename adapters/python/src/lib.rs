@@ -32,7 +32,7 @@ mod _native {
     #[pymodule_export]
     use super::own::add_law;
     #[pymodule_export]
-    use super::run::run;
+    use super::run::{is_part, run};
     #[pymodule_export]
     use super::theory::{criteria, optimum};
 

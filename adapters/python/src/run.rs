@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use manyway_fluid::run::RunOptions;
+use manyway_results::files;
 use manyway_results::fluid::{self, NoReport};
 use manyway_results::naming::setting;
 use manyway_results::overlay;
@@ -30,6 +31,12 @@ struct Request<'a> {
     threads: usize,
     keep_series: bool,
     control: &'a Control,
+}
+
+/// Whether a file of this name, beside a `result.json`, belongs to that result.
+#[pyfunction]
+pub(crate) fn is_part(name: &str) -> bool {
+    files::is_part(name)
 }
 
 /// Runs a scenario at a level: the object of `manyway run --json`, and the tables of `--out`, each

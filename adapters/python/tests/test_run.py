@@ -108,6 +108,21 @@ def test_frames_are_exact(two_paths, tmp_path):
     assert result.subflows[columns].to_numpy().tolist() == exact
 
 
+def test_a_saved_result_replaces_an_older_one(two_paths, tmp_path):
+    mine = ["my-flows.csv", "notes.txt"]
+    for name in ["transfers.csv", *mine]:
+        (tmp_path / name).write_text("mine")
+    result = manyway.run(two_paths)
+    result.save(tmp_path)
+    for name in ["packets.csv", "packets-2.csv", "rates-1.svg"]:
+        (tmp_path / name).write_text("old")
+    del two_paths["flows"]["file"]
+    manyway.run(two_paths).save(tmp_path)
+    left = sorted(it.name for it in tmp_path.iterdir())
+    tables = ["flows.csv", "links.csv", "series.csv", "subflows.csv"]
+    assert left == sorted(["result.json", *tables, *mine])
+
+
 def test_names_stay_text(two_paths):
     flows = two_paths["flows"]
     two_paths["flows"] = {"NA": flows["both"], "12": flows["file"]}

@@ -4,7 +4,8 @@ from typing import Any, Self, final
 from ._scenario import Source
 
 __all__ = [
-    "FluidLaw", "ScenarioError", "__version__", "add_law", "criteria", "laws", "optimum", "run",
+    "FluidLaw", "ScenarioError", "__version__", "add_law", "criteria", "is_part", "laws",
+    "optimum", "run",
 ]
 
 __version__: str
@@ -30,6 +31,7 @@ def run(
     floors: bool,
     progress: Callable[[float], object] | None,
 ) -> tuple[str, dict[str, bytes]]: ...
+def is_part(name: str) -> bool: ...
 def optimum(source: Source, utility: str, at: str | None) -> str: ...
 def criteria(
     law: str | None, paths: str | None, times: str, samples: int, seed: int

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from . import _native
+
 if TYPE_CHECKING:
     import pyarrow  # type: ignore[import-untyped]
 
@@ -126,10 +128,15 @@ class Result:
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write result.json and the tables into a folder, as ``manyway run --out`` does.
 
-        Plots are left out.
+        They replace an older result there as a whole. Plots are left out.
         """
         where = Path(folder)
         where.mkdir(parents=True, exist_ok=True)
+        # Without a result, no run was here: whatever there is, is somebody else's.
+        if (where / "result.json").is_file():
+            for old in where.iterdir():
+                if _native.is_part(old.name) and old.is_file() and not old.is_symlink():
+                    old.unlink()
         (where / "result.json").write_text(self._json + "\n")
         for name, text in self._files.items():
             (where / name).write_bytes(text)

@@ -11,27 +11,13 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use csv::Writer;
 use manyway_os::file::system_error;
+use manyway_results::files::{PLOTS, RESULT, is_part};
 use manyway_results::{Sheet, Tables};
 use serde::Serialize;
 use tempfile::{NamedTempFile, TempPath};
 
 use super::naming::number_of;
 use crate::exit::usage;
-
-const RESULT: &str = "result.json";
-/// All kinds of pictures.
-const PLOTS: [&str; 10] = [
-    "comparison",
-    "drops",
-    "iterations",
-    "loads",
-    "prices",
-    "queues",
-    "rates",
-    "rtts",
-    "sweep",
-    "windows",
-];
 
 /// A folder that results go to, and the files that are being written.
 #[derive(Debug)]
@@ -176,35 +162,17 @@ impl Folder {
     }
 }
 
-/// Removes the pictures and logs of an earlier run that the new one has no successors for.
+/// Removes the tables, pictures and logs of an earlier run that the new one has no successors for.
 fn remove_older(dir: &Path, written: &BTreeSet<String>) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let name = entry.file_name();
-        let older = |name: &str| is_numbered(name) && !written.contains(name);
+        let older = |name: &str| is_part(name) && !written.contains(name);
         if name.to_str().is_some_and(older) && entry.file_type()?.is_file() {
             fs::remove_file(entry.path())?;
         }
     }
     Ok(())
-}
-
-/// Is that a name of [`Folder::plot`] or [`Folder::keep`], such as `rates-07.svg`?
-fn is_numbered(name: &str) -> bool {
-    let Some((stem, extension)) = name.rsplit_once('.') else {
-        return false;
-    };
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let kind = match stem.rsplit_once('-') {
-        Some((kind, number)) if is_number(number) => kind,
-        _ => stem,
-    };
-    match extension {
-        "svg" => PLOTS.contains(&kind),
-        "csv" | "pcapng" => kind == "packets",
-        "sqlog" => stem.starts_with("qlog-") && stem.contains("-path-"),
-        _ => false,
-    }
 }
 
 impl Tables for Folder {
@@ -276,7 +244,9 @@ mod tests {
     }
 
     fn results(dir: &Path, plots: usize, logs: &[&str]) {
-        let mut folder = Folder::create(dir, &[]).unwrap();
+        // Transfers are complete in the first run only.
+        let sheets = ["flows.csv", "transfers.csv"].map(|name| Sheet::new(name, &["x"]));
+        let mut folder = Folder::create(dir, &sheets[..plots]).unwrap();
         for n in 0..plots {
             folder.plot("rates", n, plots, "<svg/>").unwrap();
         }
@@ -295,6 +265,7 @@ mod tests {
             "packets-a.csv",
             "qlog-mine.sqlog",
             "rates-x.svg",
+            "my-flows.csv",
         ];
         let logs = [
             "packets.csv",
@@ -306,11 +277,16 @@ mod tests {
             fs::write(dir.path().join(name), "").unwrap();
         }
         results(dir.path(), 2, &logs);
-        let others = ["rates-1.svg", "rates-2.svg", "rates-3.svg", RESULT];
+        let plots = ["rates-1.svg", "rates-2.svg", "rates-3.svg"];
+        let others = [&plots[..], &["flows.csv", "transfers.csv", RESULT]].concat();
         let all = [&users[..], &logs, &others].concat();
         assert_eq!(names(dir.path()).len(), all.len());
         results(dir.path(), 1, &logs[..1]);
-        let mut left = [&users[..], &["packets.csv", "rates.svg", RESULT]].concat();
+        let mut left = [
+            &users[..],
+            &["flows.csv", "packets.csv", "rates.svg", RESULT],
+        ]
+        .concat();
         left.sort_unstable();
         assert_eq!(names(dir.path()), left);
     }
@@ -318,7 +294,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn an_error_has_no_name_that_nobody_gave() {
-        let sheet = Sheet::new("a.csv", &["x"]);
+        let sheet = Sheet::new("flows.csv", &["x"]);
         let error = Folder::create(Path::new("/sys"), &[sheet]).unwrap_err();
         let error = error.to_string();
         assert!(error.contains("can't write into /sys"), "{error}");

@@ -6,6 +6,7 @@
 //! result, writes no file, and has no text for people but errors and remarks.
 
 pub mod criteria;
+pub mod files;
 pub mod fluid;
 pub mod naming;
 pub mod optimum;

@@ -1,5 +1,7 @@
 //! Tables, and whoever takes their rows. Nothing here knows what the rows mean.
 
+use crate::files::SHEETS;
+
 /// A table that a level fills: tidy, one row for each thing of each run.
 #[derive(Debug, Clone)]
 pub struct Sheet {
@@ -12,6 +14,10 @@ pub struct Sheet {
 impl Sheet {
     /// A table with these headings.
     pub fn new(name: &'static str, columns: &[&str]) -> Self {
+        debug_assert!(
+            SHEETS.contains(&name),
+            "{name} would stay beside later results"
+        );
         Self {
             name,
             columns: columns.iter().map(|&column| column.to_owned()).collect(),
