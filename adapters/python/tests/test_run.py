@@ -108,6 +108,12 @@ def test_frames_are_exact(two_paths, tmp_path):
     assert result.subflows[columns].to_numpy().tolist() == exact
 
 
+def test_who_was_never_there_has_no_goodput(two_paths):
+    two_paths["flows"]["file"] = {"paths": ["wifi"], "stop": "1 s"}
+    rows = manyway.run(two_paths, set={"measure.from": "2 s"}).groups.set_index("name")
+    assert np.isnan(rows.goodput_bps["file"]) and rows.goodput_bps["both"] > 0
+
+
 def test_a_saved_result_replaces_an_older_one(two_paths, tmp_path):
     mine = ["my-flows.csv", "notes.txt"]
     for name in ["transfers.csv", *mine]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -247,7 +248,8 @@ def _flat(entry: Mapping[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in entry.items():
         if isinstance(value, Mapping) and "mean" in value:
-            flat[key] = value["mean"]
+            # Without a value in any run, the mean of none says nothing.
+            flat[key] = value["mean"] if value["n"] else math.nan
             flat[f"{key}_ci95"] = value["ci95"]
         elif not isinstance(value, list | Mapping):
             flat[key] = value

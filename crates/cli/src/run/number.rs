@@ -66,7 +66,8 @@ impl Style {
 
     /// `39.13 ± 0.42`, `39.13` without an interval, `-` without an estimate.
     pub(super) fn write(&self, estimate: impl Into<Option<Estimate>>) -> String {
-        let estimate = estimate.into();
+        // What had no value in any run, such as the goodput of a flow that wasn't there.
+        let estimate = estimate.into().filter(|estimate| estimate.n > 0);
         let mean = self.number(estimate.map(|estimate| estimate.mean));
         match estimate.and_then(|estimate| estimate.ci95) {
             Some(ci95) => format!("{mean} ± {}", self.number(ci95)),
@@ -110,6 +111,7 @@ mod tests {
         };
         assert_eq!(style.write(alone), "0.50");
         assert_eq!(style.write(None), "-");
+        assert_eq!(style.write(Estimate::default()), "-");
         assert_eq!(style.number(0.5e6), "0.50");
         assert_eq!(style.number(None), "-");
         assert_eq!(Style::rate([812.0]).number(812.0), "0.812");

@@ -519,3 +519,30 @@ fn an_interrupt_before_any_run_is_over_leaves_nothing() {
     );
     assert!(!place.exists("out"));
 }
+
+#[test]
+fn who_was_never_there_has_a_dash() {
+    let place = Place::new();
+    let late = [
+        "--set",
+        "flows.single.start=1 s",
+        "--set",
+        "measure.until=1 s",
+    ];
+    let words = ["run", "small.toml", "--set", "measure.from=500 ms"];
+    let done = place.run(&[&words[..], &late].concat()).ok();
+    let row = |name: &str| {
+        let lines = done.stderr.lines();
+        let row = lines.filter(|line| line.starts_with(name)).next_back();
+        row.unwrap_or_default()
+            .split_whitespace()
+            .nth(3)
+            .map(str::to_owned)
+    };
+    assert_eq!(row("single"), Some("-".to_owned()), "{}", done.stderr);
+    assert!(
+        done.stderr.contains("Jain's index of the 1 flows'"),
+        "{}",
+        done.stderr
+    );
+}

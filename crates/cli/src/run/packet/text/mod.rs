@@ -99,6 +99,7 @@ fn point(measured: &Measured) -> String {
         let n: u64 = measured
             .flows
             .iter()
+            .filter(|flow| flow.goodput_bps.n > 0)
             .map(|flow| u64::from(flow.count))
             .sum();
         text.push_str(&format!(
@@ -185,7 +186,10 @@ fn groups(measured: &Measured) -> String {
             group.goodput_median_bps,
             group.goodput_max_bps,
         ];
-        row.extend(spread.map(|goodput| rate.number(goodput.mean)));
+        row.extend(spread.map(|goodput| {
+            let mean = (goodput.n > 0).then_some(goodput.mean);
+            rate.number(mean)
+        }));
         row.push(Style::percent(1).write(group.share));
         row.push(Style::plain([1.0], 3).write(group.jain));
         if let Some(completed) = group.completed {
