@@ -63,6 +63,7 @@ impl Trace {
         }
         let Some(&(period, at_the_end)) = slots.last().filter(|(period, _)| *period > 0) else {
             let message = "has to be a time after 0: then the trace begins again";
+            let line = line.max(1);
             return Err(InvalidTrace { line, message });
         };
         // The end is the next beginning.
@@ -81,13 +82,17 @@ impl Trace {
     }
 
     /// A table with the columns `time_s`, `rate_bps` and perhaps `delay_s` (one-way), in any order,
-    /// under a line with their names. A row holds until the next one; times count from the first
-    /// row. The table doesn't begin again by itself: see [`Trace::repeating`].
+    /// under a line with their names, which may be in quotes. A row holds until the next one; times
+    /// count from the first row, and may be Unix times. The table doesn't begin again by itself: see
+    /// [`Trace::repeating`].
     ///
     /// # Errors
     /// A column that is missing or unknown, or a row whose time isn't at least a microsecond after
-    /// the one before, whose rate is above 10 Tbps, or whose delay is longer than a year.
+    /// the one before or is more than a year after the first one, whose rate is above 10 Tbps, or
+    /// whose delay is longer than a year.
     pub fn csv(text: &str) -> Result<Self, InvalidTrace> {
+        // What some programs write in front of UTF-8.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut lines = (1..)
             .zip(text.lines())
             .filter(|(_, written)| !written.trim().is_empty());
@@ -108,6 +113,11 @@ impl Trace {
             let earliest = rows.last().map(|row| row.at + Timetable::SPACING);
             let at = at.filter(|at| earliest.is_none_or(|earliest| *at >= earliest));
             let at = at.ok_or(fault("has a time that isn't at least a microsecond later"))?;
+            if at > Time::from_millis(MOST) {
+                return Err(fault(
+                    "has a time that is more than a year after the first one",
+                ));
+            }
             rows.push(Change {
                 at,
                 rate: Some(row.rate),
@@ -128,14 +138,22 @@ impl Trace {
         })
     }
 
-    /// The same, from the beginning again after `period`.
+    /// The same, from the beginning again after `period`, until which the last rate holds.
     #[must_use]
     pub fn repeating(mut self, period: Duration) -> Self {
         self.timetable.period = Some(period);
+        let rows = &self.timetable.changes;
+        let last = rows.last().map(|row| row.at.since(Time::ZERO));
+        // A period that ends before the last row is told of where the timetable is checked.
+        if let Some(rest) = last.and_then(|last| period.checked_sub(last)) {
+            let bits = bits(rows) + bits_of(rows.last()) * rest.as_secs_f64();
+            self.mean = Rate::from_bits_per_sec(bits / period.as_secs_f64());
+        }
         self
     }
 
-    /// The mean over the time of the trace, from its first row to the last.
+    /// The mean over the trace's period; without one, from its first row to the last, which has no
+    /// weight then, as nobody knows how long it holds.
     pub fn mean(&self) -> Rate {
         self.mean
     }
@@ -164,7 +182,8 @@ struct Row {
 
 impl Columns {
     fn of(names: &str) -> Option<Self> {
-        let names: Vec<&str> = names.split(',').map(str::trim).collect();
+        let name = |cell| str::trim_matches(str::trim(cell), '"');
+        let names: Vec<&str> = names.split(',').map(name).collect();
         let find = |name: &str| names.iter().position(|other| *other == name);
         let columns = Self {
             count: names.len(),
@@ -187,7 +206,7 @@ impl Columns {
             let seconds = number(column).filter(|seconds| *seconds < MOST as f64 / 1e3)?;
             Duration::try_from_secs_f64(seconds).ok()
         };
-        let at = seconds(self.time).ok_or("has a time that isn't 0 to a year in seconds")?;
+        let at = instant(cells[self.time]).ok_or("has a time that isn't a number of seconds")?;
         let rate = number(self.rate).filter(|rate| (0.0..=10e12).contains(rate));
         let rate = rate.ok_or("has a rate that isn't 0 to 10e12 bits/s")?;
         let delay = match self.delay {
@@ -204,6 +223,20 @@ impl Columns {
     }
 }
 
+/// A time in seconds from any origin, exact to the nanosecond also if that is long ago: a double
+/// has a quarter of a microsecond at Unix times.
+fn instant(written: &str) -> Option<Duration> {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    match written.split_once('.') {
+        Some((whole, part)) if digits(whole) && digits(part) => {
+            let part = format!("0.{part}").parse().ok()?;
+            let part = Duration::try_from_secs_f64(part).ok()?;
+            Duration::from_secs(whole.parse().ok()?).checked_add(part)
+        }
+        _ => Duration::try_from_secs_f64(written.parse().ok()?).ok(),
+    }
+}
+
 /// The mean rate from the first row to the last; that of the only one. `None` without a row.
 fn mean(rows: &[Change]) -> Option<Rate> {
     let (first, last) = (rows.first()?, rows.last()?);
@@ -211,11 +244,21 @@ fn mean(rows: &[Change]) -> Option<Rate> {
     if span == 0.0 {
         return first.rate;
     }
-    let bits = rows.windows(2).map(|pair| {
-        let rate = pair[0].rate.map_or(0.0, |rate| rate.bits_per_sec());
-        rate * pair[1].at.since(pair[0].at).as_secs_f64()
-    });
-    Some(Rate::from_bits_per_sec(bits.sum::<f64>() / span))
+    Some(Rate::from_bits_per_sec(bits(rows) / span))
+}
+
+/// What goes from the first row to the last.
+fn bits(rows: &[Change]) -> f64 {
+    let bits = rows
+        .windows(2)
+        .map(|pair| bits_of(pair.first()) * pair[1].at.since(pair[0].at).as_secs_f64());
+    bits.sum()
+}
+
+/// A row's rate, in bits/s.
+fn bits_of(row: Option<&Change>) -> f64 {
+    let rate = row.and_then(|row| row.rate);
+    rate.map_or(0.0, |rate| rate.bits_per_sec())
 }
 
 /// A year in milliseconds.
@@ -316,7 +359,7 @@ mod tests {
         refused("1\n-2\n", 2, "whole number");
         refused("5\n4\n", 2, "less");
         refused("0\n0\n", 2, "after 0");
-        refused("", 0, "after 0");
+        refused("", 1, "after 0");
         refused("1\n99999999999999\n", 2, "year");
     }
 
@@ -326,7 +369,10 @@ mod tests {
         let trace = Trace::csv(text).unwrap();
         // Two seconds of 1 Mbps and one of 3.
         assert!((trace.mean().bits_per_sec() - 5e6 / 3.0).abs() < 1e-3);
-        let timetable = trace.repeating(Duration::from_secs(4)).into_timetable();
+        let trace = trace.repeating(Duration::from_secs(4));
+        // The last row holds for another second.
+        assert!((trace.mean().bits_per_sec() - 5e6 / 4.0).abs() < 1.0);
+        let timetable = trace.into_timetable();
         assert_eq!(timetable.period, Some(Duration::from_secs(4)));
         let changes = timetable.changes.iter().map(|change| {
             let rate = change.rate.unwrap().bits_per_sec();
@@ -338,9 +384,21 @@ mod tests {
         });
         let expected = [(0, 1e6, 10), (2_000_000, 3e6, 20), (3_000_000, 1.0, 500)];
         assert_eq!(changes.collect::<Vec<_>>(), expected);
+        let later = Trace::csv("time_s,rate_bps\n0,1e6\n3,9e6").unwrap();
+        assert_eq!(later.mean(), Rate::from_mbps(1.0));
+        let later = later.repeating(Duration::from_secs(4));
+        assert_eq!(later.mean(), Rate::from_mbps(3.0));
         let one = Trace::csv("time_s,rate_bps\n7,2e6").unwrap();
         assert_eq!(one.mean(), Rate::from_mbps(2.0));
         assert_eq!(one.into_timetable().changes[0].delay, None);
+    }
+
+    #[test]
+    fn a_table_may_be_as_other_programs_write_it() {
+        let text = "\u{feff}\"time_s\",\"rate_bps\"\r\n1700000000.1,1e6\r\n1700000000.3,2e6\r\n";
+        let changes = Trace::csv(text).unwrap().into_timetable().changes;
+        let times: Vec<u64> = changes.iter().map(|change| change.at.as_nanos()).collect();
+        assert_eq!(times, [0, 200_000_000]);
     }
 
     #[test]
@@ -355,6 +413,12 @@ mod tests {
             ("time_s,rate_bps\n0,-1", 2, "rate"),
             ("time_s,rate_bps\n0,NaN", 2, "rate"),
             ("time_s,rate_bps\n-1,1", 2, "time"),
+            ("time_s,rate_bps\n1.x,1", 2, "time"),
+            (
+                "time_s,rate_bps\n5,1\n40000000,1",
+                3,
+                "more than a year after",
+            ),
             ("time_s,rate_bps\n0,1,2", 2, "number of columns"),
             ("time_s,rate_bps,delay_s\n0,1,inf", 2, "delay"),
         ] {

@@ -375,6 +375,10 @@ fn hash(text: &str) -> u64 {
 }
 
 fn read_trace(path: &Path, is_table: bool) -> Result<Trace, String> {
+    // Opening a pipe would wait for somebody who writes.
+    if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        return Err("is no file: write the trace into one".to_owned());
+    }
     let mut text = String::new();
     let read =
         fs::File::open(path).and_then(|file| file.take(MAX_TRACE + 1).read_to_string(&mut text));
