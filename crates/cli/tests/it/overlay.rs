@@ -31,6 +31,17 @@ fn the_controller_beside_the_optimum() {
 }
 
 #[test]
+fn a_single_run_has_no_interval() {
+    let once = ["--json", "--repeat=1"];
+    let done = run(&[&FIG3[..2], &once, &FIG3[3..]].concat()).ok();
+    let report: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+    let point = &report["points"][0];
+    assert!(point["rate"]["mean"].is_f64(), "{point}");
+    assert!(point["rate"]["ci95"].is_null(), "{point}");
+    assert!(point["control"]["optimum"]["ci95"].is_null(), "{point}");
+}
+
+#[test]
 fn reselection_until_everybody_is_satisfied() {
     let done = run(&[
         "overlay/fig7.toml",

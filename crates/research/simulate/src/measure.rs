@@ -103,9 +103,9 @@ pub struct Summary {
     pub min: f64,
     /// Largest value.
     pub max: f64,
-    /// Half the width of the 95 % confidence interval of the mean, by Student's t; 0 for a single
-    /// run.
-    pub ci95: f64,
+    /// Half the width of the 95 % confidence interval of the mean, by Student's t; `None` for a
+    /// single run.
+    pub ci95: Option<f64>,
 }
 
 impl Summary {
@@ -117,10 +117,8 @@ impl Summary {
         let runs = sorted.len();
         let mean = sorted.iter().sum::<f64>() / runs as f64;
         let squares: f64 = sorted.iter().map(|x| (x - mean).powi(2)).sum();
-        let ci95 = match runs {
-            1 => 0.0,
-            _ => student_t975(runs - 1) * (squares / (runs - 1) as f64 / runs as f64).sqrt(),
-        };
+        let ci95 = (runs > 1)
+            .then(|| student_t975(runs - 1) * (squares / (runs - 1) as f64 / runs as f64).sqrt());
         Some(Self {
             runs,
             mean,
@@ -135,7 +133,7 @@ impl Summary {
     pub fn estimate(&self) -> Estimate {
         Estimate {
             mean: self.mean,
-            ci95: (self.runs > 1).then_some(self.ci95),
+            ci95: self.ci95,
             n: u32::try_from(self.runs).unwrap_or(u32::MAX),
         }
     }
@@ -295,7 +293,7 @@ mod tests {
     fn summaries() {
         assert_eq!(Summary::of(&[]), None);
         let one = Summary::of(&[3.0]).unwrap();
-        assert_eq!((one.mean, one.median, one.ci95), (3.0, 3.0, 0.0));
+        assert_eq!((one.mean, one.median, one.ci95), (3.0, 3.0, None));
         let alone = Estimate {
             mean: 3.0,
             ci95: None,
@@ -308,7 +306,7 @@ mod tests {
             (2.5, 2.5, 1.0, 4.0)
         );
         // Sample deviation sqrt(5/3), three degrees of freedom.
-        assert!((four.ci95 - 3.182 * (5.0_f64 / 3.0).sqrt() / 2.0).abs() < 1e-12);
+        assert!((four.ci95.unwrap() - 3.182 * (5.0_f64 / 3.0).sqrt() / 2.0).abs() < 1e-12);
         // The expansion continues the table.
         assert!((student_t975(31) - 2.0395).abs() < 5e-4);
         assert!((student_t975(120) - 1.9799).abs() < 5e-4);

@@ -24,7 +24,7 @@ impl Ours {
     /// A mean over repetitions.
     pub(crate) fn mean(claim: &str, name: impl Into<String>, value: &Summary) -> Self {
         Ours {
-            ci95: (value.runs > 1).then_some(value.ci95),
+            ci95: value.ci95,
             runs: value.runs,
             ..Ours::exact(claim, name, value.mean)
         }

@@ -155,7 +155,7 @@ pub(crate) fn with_interval(value: &Summary) -> String {
         mean if mean < 10.0 => 2,
         _ => 1,
     };
-    let (mean, ci95) = (value.mean, value.ci95);
+    let (mean, ci95) = (value.mean, value.ci95.unwrap_or(0.0));
     format!("{mean:.digits$} ± {ci95:.digits$}")
 }
 

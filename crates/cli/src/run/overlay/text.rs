@@ -121,9 +121,9 @@ fn short(key: &str) -> &str {
 }
 
 fn estimate(value: &Summary, several: bool, decimals: usize) -> String {
-    match several {
-        true => format!("{:.decimals$} ± {:.decimals$}", value.mean, value.ci95),
-        false => format!("{:.decimals$}", value.mean),
+    match value.ci95.filter(|_| several) {
+        Some(ci95) => format!("{:.decimals$} ± {ci95:.decimals$}", value.mean),
+        None => format!("{:.decimals$}", value.mean),
     }
 }
 
@@ -136,7 +136,7 @@ fn percent(value: &Summary) -> Summary {
     Summary {
         mean: of(value.mean),
         max: of(value.max),
-        ci95: of(value.ci95),
+        ci95: value.ci95.map(of),
         ..*value
     }
 }

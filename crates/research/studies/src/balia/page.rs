@@ -266,7 +266,11 @@ fn name(law: &str) -> &str {
 }
 
 fn with_interval(summary: &Summary, digits: usize) -> String {
-    format!("{:.digits$} ± {:.digits$}", summary.mean, summary.ci95)
+    format!(
+        "{:.digits$} ± {:.digits$}",
+        summary.mean,
+        summary.ci95.unwrap_or(0.0)
+    )
 }
 
 fn off(ours: f64, theirs: f64) -> String {

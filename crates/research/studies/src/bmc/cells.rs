@@ -43,7 +43,11 @@ pub(super) fn matrix(
 }
 
 pub(super) fn plus_minus(value: &Summary, over: f64) -> String {
-    format!("{:.2} ± {:.2}", value.mean / over, value.ci95 / over)
+    format!(
+        "{:.2} ± {:.2}",
+        value.mean / over,
+        value.ci95.unwrap_or(0.0) / over
+    )
 }
 
 /// Throughput over what the mean flow has, and in brackets Jain's index of each group.

@@ -81,7 +81,7 @@ pub(crate) fn markdown(study: &str, results: &Results, gates: &[Gate]) -> String
             "| {} | {:.3} | ± {:.3} | {:.3} - {:.3} | {:.2} | {:.2} | {:.1} + {:.1}, {:.1} |",
             row.law,
             share.mean,
-            share.ci95,
+            share.ci95.unwrap_or(0.0),
             share.min,
             share.max,
             mean(|run| run.multipath_mbps),
