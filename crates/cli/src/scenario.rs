@@ -17,7 +17,20 @@ pub(crate) fn run(screen: &Screen, args: ScenarioArgs) -> anyhow::Result<()> {
         ScenarioCommand::Generate(args) => {
             let text = generate(args.shape.into(), &(&args).into());
             let text = text.map_err(|error| usage(error.to_string()))?;
-            Ok(std::io::stdout().write_all(text.as_bytes())?)
+            // A scenario that can't be run is nothing to print.
+            let made = Scenario::parse(&text, "the scenario").and_then(|made| points(&made));
+            let Err(error) = made else {
+                return Ok(std::io::stdout().write_all(text.as_bytes())?);
+            };
+            // The line is of a text that nobody has.
+            let problem = error.problems().first();
+            let key = problem.and_then(|problem| problem.key.clone());
+            let message = problem.map(|problem| problem.message.clone());
+            Err(usage(format!(
+                "these arguments make a scenario that can't be run: {}: {}",
+                key.unwrap_or_default(),
+                message.unwrap_or_default()
+            )))
         }
         ScenarioCommand::Check(args) => {
             let mut problems = Vec::new();

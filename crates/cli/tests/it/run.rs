@@ -546,3 +546,61 @@ fn who_was_never_there_has_a_dash() {
         done.stderr
     );
 }
+
+#[test]
+fn seeds_end_with_the_largest() {
+    let place = Place::new();
+    let last = u64::MAX.to_string();
+    let words = [
+        "run",
+        "small.toml",
+        "--set",
+        "duration=1100 ms",
+        "--seed",
+        &last,
+    ];
+    place.run(&words).ok();
+    let refused = place.run(&[&words[..], &["--repeat", "2"]].concat());
+    assert_eq!(refused.code, 2);
+    assert!(
+        refused.stderr.contains("would pass the largest one"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn what_is_generated_can_be_run() {
+    let place = Place::new();
+    for (option, value, message) in [
+        ("--rate", "5 Tbps", "is too fast"),
+        ("--delay", "400 d", "is too long"),
+    ] {
+        let done = place.run(&["scenario", "generate", "dumbbell", option, value]);
+        assert_eq!((done.code, &done.stdout[..]), (2, ""));
+        assert!(
+            done.stderr.contains("a scenario that can't be run: "),
+            "{}",
+            done.stderr
+        );
+        assert!(done.stderr.contains(message), "{}", done.stderr);
+    }
+}
+
+#[test]
+fn nobody_waits_for_a_pipe_with_a_trace() {
+    let place = Place::new();
+    let pipe = place.0.path().join("pipe.csv");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let wifi = "rate = \"10 Mbps\"\ndelay = \"10 ms\"";
+    let traced = SMALL.replace(wifi, "trace = \"pipe.csv\"\ndelay = \"10 ms\"");
+    place.write("traced.toml", &traced);
+    let done = place.run(&["scenario", "check", "traced.toml"]);
+    assert_eq!(done.code, 2);
+    assert!(
+        done.stderr.contains("pipe.csv: is no file"),
+        "{}",
+        done.stderr
+    );
+}

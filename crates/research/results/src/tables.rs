@@ -52,9 +52,11 @@ pub trait Tables {
         interval_s: f64,
         values: &[f64],
     ) -> Result<(), Self::Error> {
+        // Whole nanoseconds, so that three times 0.1 s are 0.3 s.
+        let interval_ns = (interval_s * 1e9).round();
         let finite = (1_u32..).zip(values).filter(|(_, value)| value.is_finite());
         for (n, value) in finite {
-            let cells = [number(f64::from(n) * interval_s), number(*value)];
+            let cells = [number(f64::from(n) * interval_ns / 1e9), number(*value)];
             let cells = cells.iter().map(String::as_str);
             self.row(sheet, head.iter().copied().chain(cells))?;
         }
@@ -67,5 +69,41 @@ pub fn number(value: f64) -> String {
     match value.is_finite() {
         true => value.to_string(),
         false => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Times(Vec<String>);
+
+    impl Tables for Times {
+        type Error = std::convert::Infallible;
+
+        fn row<T: AsRef<[u8]>>(
+            &mut self,
+            _: &str,
+            cells: impl IntoIterator<Item = T>,
+        ) -> Result<(), Self::Error> {
+            let first = cells.into_iter().next().unwrap();
+            self.0
+                .push(String::from_utf8(first.as_ref().to_vec()).unwrap());
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn times_are_as_people_write_them() {
+        let mut times = Times(Vec::new());
+        times
+            .series(
+                "series.csv",
+                &[],
+                0.1,
+                &[1.0, f64::NAN, 1.0, 1.0, 1.0, 1.0, 1.0],
+            )
+            .unwrap();
+        assert_eq!(times.0, ["0.1", "0.3", "0.4", "0.5", "0.6", "0.7"]);
     }
 }

@@ -59,6 +59,15 @@ pub(crate) fn check_runs(file: &File, points: usize) -> Result<(), Fault> {
         );
         return Err(Fault::new(&key, message));
     }
+    // Repetitions count up from the seed.
+    let last = file.seed.unwrap_or(1).checked_add(u64::from(repeat) - 1);
+    if last.is_none() {
+        let message = format!(
+            "the seeds of {repeat} repetitions count up from it, and would pass the largest one: \
+             choose a smaller seed"
+        );
+        return Err(Fault::new(&Key::of(["seed"]), message));
+    }
     Ok(())
 }
 

@@ -96,10 +96,13 @@ impl Transfers {
 
     /// The time, and how many of `all` were complete unless all were.
     pub(super) fn write(self, time: Option<Estimate>, completed: f64, all: f64) -> String {
-        let count = Style::plain([all], fractions([completed])).number(completed);
+        let [count, all_of] = [completed, all].map(|count| {
+            let style = Style::plain([all], fractions([count]));
+            style.number(count)
+        });
         let time = self.0.write(time);
         match completed < all {
-            true => format!("{time} ({count} of {all})"),
+            true => format!("{time} ({count} of {all_of})"),
             false => time,
         }
     }
@@ -117,5 +120,17 @@ pub(super) fn noted(table: Table, note: Option<&str>) -> String {
     match note {
         Some(note) => format!("{table}{note}\n\n"),
         None => format!("{table}\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_rounded() {
+        let transfers = Transfers::of([1.5]);
+        assert_eq!(transfers.write(None, 9.7, 32.0 / 3.0), "- (9.7 of 10.7)");
+        assert_eq!(transfers.write(None, 9.0, 11.0), "- (9 of 11)");
     }
 }
