@@ -3,6 +3,7 @@
 //! It owns an account for each connection and the sums over all of them. It closes nothing: it says
 //! whom to close.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -34,6 +35,8 @@ struct Account {
     usage: Usage,
     /// When the connection began, or moved something last.
     since: Time,
+    /// It was told to let go of what it holds, after its end.
+    has_let_go: bool,
 }
 
 /// What speaks for keeping a connection, least first.
@@ -115,6 +118,7 @@ impl Accounts {
             host: Some(host),
             usage: Usage::default(),
             since: now,
+            has_let_go: false,
         };
         self.accounts.insert(handle, account);
         self.accepted += 1;
@@ -127,6 +131,7 @@ impl Accounts {
             host: None,
             usage: Usage::default(),
             since: now,
+            has_let_go: false,
         });
         if usage.moved > account.usage.moved {
             account.since = now;
@@ -166,19 +171,31 @@ impl Accounts {
         (self.max_memory / 2 / self.accounts.len().max(1)) as u64
     }
 
-    /// Who has to go, if all together take too much memory: of those that peers opened and that
-    /// have transferred nothing the largest, then of those that were idle, then of the others.
-    pub(super) fn excess(&self, now: Time) -> Option<ConnectionHandle> {
+    /// Who has to go, or let go of what it holds, if all together take too much memory. First, those
+    /// that are over: the largest, each once. Then, of those that peers opened, those that have
+    /// transferred nothing, those that were idle, and the others; among these, the largest of the
+    /// host whose connections take the most together.
+    pub(super) fn excess(&mut self, now: Time) -> Option<ConnectionHandle> {
         if self.memory <= self.max_memory {
             return None;
+        }
+        let over = self.accounts.iter_mut();
+        let over = over.filter(|(_, account)| account.usage.closed && !account.has_let_go);
+        if let Some((&handle, account)) = over.max_by_key(|(_, account)| account.usage.memory) {
+            account.has_let_go = true;
+            return Some(handle);
+        }
+        let mut of_host = BTreeMap::new();
+        for account in self.accounts.values() {
+            *of_host.entry(account.host).or_default() += account.usage.memory;
         }
         let open = self
             .accounts
             .iter()
             .filter(|(_, account)| account.host.is_some());
         let rank = |account: &Account| {
-            let memory = std::cmp::Reverse(account.usage.memory);
-            (account.standing(now), memory)
+            let memory = (of_host[&account.host], account.usage.memory);
+            (account.standing(now), Reverse::<(usize, usize)>(memory))
         };
         let first = open.min_by_key(|(_, account)| rank(account));
         first.map(|(&handle, _)| handle)
@@ -296,6 +313,38 @@ mod tests {
         assert_eq!(accounts.excess(s(101)), Some(A), "the largest of all");
         accounts.close(A);
         assert_eq!(accounts.excess(s(101)), None);
+    }
+
+    #[test]
+    fn what_is_over_lets_go_first_and_once() {
+        let mut accounts = accounts(9, 9, 1500);
+        for (handle, memory) in [(A, 500), (B, 300), (C, 400)] {
+            accounts.open(s(0), handle, host(1));
+            accounts.update(s(0), handle, usage(memory, 0));
+        }
+        for (handle, memory) in [(B, 300), (C, 400)] {
+            let closed = Usage {
+                closed: true,
+                ..usage(memory, 0)
+            };
+            accounts.update(s(0), handle, closed);
+        }
+        assert_eq!(accounts.excess(s(0)), Some(C), "the larger one");
+        assert_eq!(accounts.excess(s(0)), Some(B));
+        assert_eq!(accounts.excess(s(0)), Some(A), "they have nothing left");
+    }
+
+    #[test]
+    fn the_host_with_the_most_loses_before_one_with_the_largest() {
+        let mut accounts = accounts(9, 9, 1500);
+        for (handle, memory, last) in [(A, 500, 1), (B, 300, 2), (C, 400, 2)] {
+            accounts.open(s(0), handle, host(last));
+            accounts.update(s(0), handle, usage(memory, 1));
+        }
+        assert_eq!(accounts.excess(s(0)), Some(C));
+        accounts.close(C);
+        accounts.update(s(0), B, usage(700, 2));
+        assert_eq!(accounts.excess(s(0)), Some(B));
     }
 
     #[test]

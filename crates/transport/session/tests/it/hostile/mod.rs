@@ -7,6 +7,7 @@ mod charges;
 mod connections;
 mod cpu;
 mod datagrams;
+mod eviction;
 mod ids;
 pub(crate) mod memory;
 mod named;
