@@ -25,6 +25,8 @@ enum State {
         code: u64,
         reason: String,
         owed: Vec<PathId>,
+        /// Datagrams that came since.
+        late: u64,
     },
     Closed,
 }
@@ -100,6 +102,7 @@ impl Lifecycle {
                 code,
                 reason: truncated(reason),
                 owed: owed.collect(),
+                late: 0,
             };
         }
         open
@@ -113,14 +116,14 @@ impl Lifecycle {
         open
     }
 
-    /// The peer goes on talking on a path: it hasn't heard.
-    ///
-    /// One CLOSE for each such datagram can't amplify much, and after three probe timeouts it ends.
+    /// A datagram came on a path: perhaps the peer hasn't heard. Since anybody may have sent it,
+    /// CLOSE answers the first, second, fourth, eighth … only (RFC 9000 §10.2.1).
     pub(super) fn repeat(&mut self, path: PathId) {
-        if let State::Closing { owed, .. } = &mut self.state
-            && !owed.contains(&path)
-        {
-            owed.push(path);
+        if let State::Closing { owed, late, .. } = &mut self.state {
+            *late += 1;
+            if late.is_power_of_two() && !owed.contains(&path) {
+                owed.push(path);
+            }
         }
     }
 
@@ -187,6 +190,12 @@ mod tests {
         assert_eq!(lifecycle.next_close(), None);
         lifecycle.repeat(PathId(1));
         assert_eq!(lifecycle.next_close(), why(1));
+        let mut answers = 0;
+        for _ in 2..1000 {
+            lifecycle.repeat(PathId(1));
+            answers += u32::from(lifecycle.next_close().is_some());
+        }
+        assert_eq!(answers, 8, "the 4th, 8th … 512th");
     }
 
     #[test]

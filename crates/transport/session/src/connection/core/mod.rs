@@ -429,8 +429,9 @@ impl Core {
         let Some(index) = self.paths.index_of(id) else {
             return false;
         };
-        self.paths[index].on_unopened(remote, bytes);
-        self.paths[index].takes_close(initiator)
+        let path = &mut self.paths[index];
+        path.on_unopened(remote, bytes);
+        remote == path.remote() && path.takes_close(initiator)
     }
 
     /// The peer's challenge is answered where it came from.

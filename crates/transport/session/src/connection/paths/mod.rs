@@ -65,6 +65,8 @@ pub(crate) use types::{NewPath, PathTransport, RelayHeader, Response};
 
 /// Statistics kept of paths that are over.
 const MAX_CLOSED_PATHS: usize = 256;
+/// A path is kept alive no more often, however soon the peer takes it for dead.
+const LEAST_KEEP_ALIVE: Duration = Duration::from_millis(333);
 /// Bytes of an interface's packets if nobody says.
 const ASSUMED_MTU: u32 = 1500;
 
@@ -176,7 +178,7 @@ impl PathSet {
             config: config.clone(),
             initiator,
             peer,
-            keep_alive: idle_timeout / 3,
+            keep_alive: (idle_timeout / 3).max(LEAST_KEEP_ALIVE),
             controllers: Controllers::new(controller, config.watch),
             waiting: Waiting::new(config.scheduler),
             survey_from: now,

@@ -556,7 +556,7 @@ impl Path {
     /// another such time, even if this one can't leave.
     pub(super) fn keep_alive(&mut self, now: Time, after: Duration) {
         if self.last_sent + after <= now {
-            self.probes += 1;
+            self.probe();
             self.last_sent = now;
         }
     }

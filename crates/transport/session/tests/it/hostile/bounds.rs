@@ -7,7 +7,7 @@ use manyway_session::{Config, PathId, PathState};
 use manyway_wire::{ConnectionId, DataHeader, Frame};
 
 use super::memory::held;
-use super::peer::{Peer, Target};
+use super::peer::{MAX_IDLE_MS, Peer, Target};
 use super::victim::{Victim, dialled};
 
 const MS: Duration = Duration::from_millis(1);
@@ -131,4 +131,31 @@ fn answers_that_wait_are_bounded() {
         victim.take(from, init.clone());
     }
     assert_eq!(victim.drain().len(), 1024);
+}
+
+/// A peer that would be gone after 3 ms of silence, with a path that isn't validated for 8 s.
+#[test]
+fn paths_are_kept_alive_three_times_a_second_at_most() {
+    MAX_IDLE_MS.set(3);
+    let (mut victim, mut peer) = listener(Config::default());
+    let path = PathId(1);
+    let cid = ConnectionId([9; 8]);
+    peer.issue(path, cid);
+    peer.say(&mut victim, &[Frame::PathId { path, cid }]);
+    let mut frames = vec![Frame::Ping];
+    frames.extend((0..1000).map(|_| Frame::Padding { len: 1 }));
+    peer.say_on(&mut victim, path, &frames);
+    let (mut challenges, mut sent) = (Vec::new(), 0);
+    for _ in 0..4000 {
+        for (_, mut datagram) in victim.wait(Duration::from_millis(2)) {
+            sent += 1;
+            peer.open(victim.now, &mut datagram, &mut challenges);
+        }
+        peer.acknowledge(&mut victim);
+    }
+    assert_eq!(victim.closed(), []);
+    assert!(sent < 100, "{sent} packets");
+    let (path, data) = *challenges.iter().find(|(p, _)| *p == path).expect("asked");
+    peer.say_on(&mut victim, path, &[Frame::PathResponse { data }]);
+    assert!(victim.drain().len() < 10);
 }

@@ -1,5 +1,6 @@
 //! A peer with a valid ticket that says whatever it likes, against an endpoint of ours.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -219,8 +220,14 @@ pub(crate) fn initiator(ticket: &Ticket, seed: u64) -> Initiator {
     Initiator::new(config, &mut rng).expect("a sound ticket")
 }
 
+thread_local! {
+    /// After so many milliseconds of silence, peers of this thread say that they are gone.
+    pub(crate) static MAX_IDLE_MS: Cell<u64> = const { Cell::new(30_000) };
+}
+
 pub(crate) fn params(cid: ConnectionId) -> TransportParameters {
     TransportParameters {
+        max_idle_ms: MAX_IDLE_MS.get(),
         initial_max_data: 1 << 40,
         initial_max_stream_data: 1 << 40,
         initial_max_streams: 1 << 20,
