@@ -387,6 +387,10 @@ impl Connection {
         }
         let transport = PathTransport::of(arrival.facts);
         let (pto, path) = (self.traffic.largest_pto(), self.traffic.path(id));
+        if path.is_some_and(|path| path.facts().reliable && path.local().id != local.id) {
+            // What a carrier's path carries comes on that carrier.
+            return;
+        }
         let opened = self.receiver.open(now, pto, arrival, path);
         match opened {
             Ok(opened) => {

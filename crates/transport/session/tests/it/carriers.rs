@@ -102,6 +102,37 @@ fn a_broken_carriers_data_comes_by_the_other() {
     assert!(net.stats(0).bytes_resent > 0);
 }
 
+/// Somebody copies all that is under way onto a connection of his own, where it arrives first.
+#[test]
+fn packets_of_a_carriers_path_count_on_that_carrier_only() {
+    let mut net = Net::new(only_tcp(), &[20.0, 10.0]);
+    let mut flow = Flow::open(&mut net, 3_000_000);
+    flow.run(&mut net, Time::from_millis(500));
+    let foreign = LocalId(5000);
+    let carrier = carrier(1, foreign, Purpose::Accepted);
+    let from = carrier.remote;
+    net.ends[1].add_carrier(net.now, carrier).expect("taken");
+    let flying = net.pipes.values().flat_map(|pipes| &pipes[0].flying);
+    let mut copies: Vec<_> = flying.map(|(_, record)| record.clone()).collect();
+    assert!(copies.len() > 2, "{}", copies.len());
+    let received = |net: &mut Net| -> Vec<u64> {
+        let stats = net.stats(1);
+        stats.paths.iter().map(|path| path.bytes_received).collect()
+    };
+    let before = received(&mut net);
+    for data in &mut copies {
+        let incoming = Incoming {
+            local: foreign,
+            remote: from,
+            ecn: None,
+            data,
+        };
+        net.ends[1].handle_datagram(net.now, incoming);
+    }
+    assert_eq!(received(&mut net), before);
+    flow.finish(&mut net, Time::from_millis(4000));
+}
+
 #[test]
 fn a_carrier_ends_with_the_socket_of_its_address() {
     let mut net = Net::new(only_tcp(), &[20.0, 10.0]);
