@@ -100,6 +100,9 @@ impl Consents {
     ) -> Vec<Change> {
         let mut relay = relay.map(|(address, id)| RelayAddress { address, id });
         let known = self.slots.get(&slot);
+        if known.is_some_and(|known| seq < known.seq) {
+            return Vec::new();
+        }
         let is_new = relay.is_some() && known.is_none_or(|known| known.relay != relay);
         if is_new && !self.admits(now) {
             // It may ask again later.
@@ -111,9 +114,6 @@ impl Consents {
             told: None,
             stayed: None,
         });
-        if seq < known.seq {
-            return Vec::new();
-        }
         let before = std::mem::replace(&mut known.relay, relay);
         let newer = std::mem::replace(&mut known.seq, seq) < seq;
         if before == relay && !newer {
@@ -296,6 +296,18 @@ mod tests {
             consents.on_relay(later, 0, most + 100, relay(1)),
             [Change::RelayWanted(named(1))]
         );
+    }
+
+    /// Frames of several paths overtake each other.
+    #[test]
+    fn what_comes_late_uses_up_nothing() {
+        let mut consents = Consents::new(NamedInAll::default());
+        consents.on_relay(T0, 0, 1000, relay(1));
+        for seq in 0..1000 {
+            assert_eq!(consents.on_relay(T0, 0, seq, relay(2)), []);
+        }
+        let wanted = [Change::RelayWanted(named(3))];
+        assert_eq!(consents.on_relay(T0, 1, 0, relay(3)), wanted);
     }
 
     #[test]
