@@ -243,3 +243,15 @@ def test_other_threads_go_on_meanwhile(two_paths):
 
 def test_paths_may_be_pathlikes(top):
     assert manyway.run(pathlib.Path(top / SHORT), set=LESS, repeat=1).scenario == "WiFi and 5G"
+def test_an_interrupt_ends_a_fluid(two_paths):
+    """Within a point, of which there is one."""
+    two_paths["flows"]["file"] = {"paths": ["wifi"], "count": 600, "delay_step": "10 us"}
+    begun = time.monotonic()
+    threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        manyway.run(two_paths, level="fluid", set={
+            "duration": "100000 s", "measure.interval": "1000 s",
+        })
+    assert time.monotonic() - begun < 60
+
+

@@ -122,3 +122,8 @@ def criteria(
         count = str(paths) if isinstance(paths, int) else f"{paths[0]}..{paths[1]}"
     name = None if law is None else str(law)
     return Criteria(json.loads(_native.criteria(name, count, rtts, samples, seed)))
+
+    Raises
+    ------
+    KeyboardInterrupt
+        At Ctrl-C.

@@ -19,6 +19,8 @@ mod testbed;
 mod tradeoff;
 mod verdict;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -26,7 +28,7 @@ pub use domain::{Domain, Point, Rtts};
 pub use linear::{Linearisation, at_fixed_prices};
 pub use order::{Order, jacobian_order, phi_order};
 pub use subject::{NoSubject, Subject};
-pub use table::{Row, table_1};
+pub use table::{Row, table_1, table_1_until};
 pub use testbed::{Fig1, Fig2};
 pub use tradeoff::{FIG_2, SLOPE_PER_PACKET, Tradeoff, oscillation, tradeoff};
 pub use verdict::{Criteria, Criterion, Evidence, Verdict, Witness};
@@ -34,7 +36,7 @@ pub use verdict::{Criteria, Criterion, Evidence, Verdict, Witness};
 use crate::law::FluidLaw;
 use local::Seen;
 use response::response;
-use search::{Found, Search};
+use search::{Found, NEVER, Search};
 
 /// Each of so many points of the domain has its prices raised, to see C1 from afar.
 const POINTS_PER_PRICES: usize = 10;
@@ -44,7 +46,17 @@ const RAISES: [f64; 7] = [1.0, 1.01, 2.0, 1e2, 1e4, 1e8, 1e12];
 
 /// C0 to C5 of a law, or of a class of laws, over a domain.
 pub fn evaluate(subject: &Subject, domain: &Domain) -> Criteria {
-    let search = Search::new(subject, domain);
+    evaluated(subject, domain, &NEVER)
+}
+
+/// [`evaluate`], which ends soon once `stop` is set: `None` then.
+pub fn evaluate_until(subject: &Subject, domain: &Domain, stop: &AtomicBool) -> Option<Criteria> {
+    let found = evaluated(subject, domain, stop);
+    (!stop.load(Ordering::Relaxed)).then_some(found)
+}
+
+fn evaluated(subject: &Subject, domain: &Domain, stop: &AtomicBool) -> Criteria {
+    let search = Search::until(subject, domain, stop);
     Criteria {
         law: subject.label().to_owned(),
         domain: domain.clone(),
@@ -120,6 +132,9 @@ fn raise_prices(search: &Search<'_>, found: &mut Found) -> Option<String> {
     let mut rng = Pcg64Mcg::seed_from_u64(search.domain.seed ^ 0xC1);
     let mut unsolved = None;
     for n in 0..search.domain.samples.div_ceil(POINTS_PER_PRICES) {
+        if search.is_stopped() {
+            break;
+        }
         let (name, law) = search.subject.member(n);
         let Some(mut point) = search.domain.draw(&mut rng) else {
             continue;

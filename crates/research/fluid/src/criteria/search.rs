@@ -1,5 +1,7 @@
 //! Sampling of a domain, and the local search for the worst point of each criterion.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
@@ -23,7 +25,12 @@ pub(super) struct Search<'a> {
     pub(super) subject: &'a Subject,
     pub(super) domain: &'a Domain,
     points: Vec<Point>,
+    /// Once set, what is found is of no use, and the search ends soon.
+    stop: &'a AtomicBool,
 }
+
+/// What nobody stops.
+pub(super) static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// What came of it.
 #[derive(Debug, Default)]
@@ -36,13 +43,24 @@ pub(super) struct Found {
 
 impl<'a> Search<'a> {
     pub(super) fn new(subject: &'a Subject, domain: &'a Domain) -> Self {
+        Self::until(subject, domain, &NEVER)
+    }
+
+    /// The same, until somebody stops it.
+    pub(super) fn until(subject: &'a Subject, domain: &'a Domain, stop: &'a AtomicBool) -> Self {
         let mut rng = Pcg64Mcg::seed_from_u64(domain.seed);
-        let points = (0..domain.samples).filter_map(|_| domain.draw(&mut rng));
+        let samples = (0..domain.samples).take_while(|_| !stop.load(Ordering::Relaxed));
+        let points = samples.filter_map(|_| domain.draw(&mut rng));
         Search {
+            stop,
             subject,
             domain,
             points: points.collect(),
         }
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
     }
 
     /// Looks at all points, then for worse ones near the worst. Values above the tolerance are
@@ -51,6 +69,9 @@ impl<'a> Search<'a> {
         let mut found = Found::default();
         let mut sampled: Vec<(usize, f64)> = Vec::new();
         for (n, point) in self.points.iter().enumerate() {
+            if self.is_stopped() {
+                return found;
+            }
             let (name, law) = self.subject.member(n);
             found.points += 1;
             match measure(law, point) {
@@ -86,6 +107,9 @@ impl<'a> Search<'a> {
         };
         let mut sigma = 0.5;
         for _ in 0..EVALUATIONS {
+            if self.is_stopped() {
+                return;
+            }
             let child = self.domain.near(&parent, sigma, &mut rng);
             let seen = child.and_then(|child| Some((measure(law, &child)?, child)));
             found.points += 1;

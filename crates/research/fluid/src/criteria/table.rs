@@ -1,7 +1,10 @@
 //! Table I of Peng et al.: as printed, and as evaluated here.
 
+use std::sync::atomic::AtomicBool;
+
 use super::domain::Domain;
-use super::evaluate;
+use super::evaluate_until;
+use super::search::NEVER;
 use super::subject::Subject;
 use super::verdict::{Criteria, Criterion};
 
@@ -33,17 +36,25 @@ const BESIDE: [&str; 3] = ["balia", "lia", "reno"];
 
 /// Table I over a domain: the paper's laws, its class ([`Subject::class`]), and the laws beside.
 pub fn table_1(domain: &Domain) -> Vec<Row> {
+    let rows = table_1_until(domain, &NEVER);
+    rows.expect("nobody stops it")
+}
+
+/// [`table_1`], which ends soon once `stop` is set: `None` then.
+pub fn table_1_until(domain: &Domain, stop: &AtomicBool) -> Option<Vec<Row>> {
     let law = |name| Subject::law(name).expect("the registry has this law, with a fluid form");
     let printed = PAPER.map(|(name, paper)| (law(name), Some(paper)));
     let class = (Subject::class(), Some(PAPER_CLASS));
     let beside = BESIDE.map(|name| (law(name), None));
     let rows = printed.into_iter().chain([class]).chain(beside);
-    rows.map(|(subject, paper)| Row {
-        label: subject.label().to_owned(),
-        paper,
-        found: evaluate(&subject, domain),
-    })
-    .collect()
+    let row = |(subject, paper): (Subject, _)| {
+        Some(Row {
+            label: subject.label().to_owned(),
+            paper,
+            found: evaluate_until(&subject, domain, stop)?,
+        })
+    };
+    rows.map(row).collect()
 }
 
 impl Row {

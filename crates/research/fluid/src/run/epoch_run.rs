@@ -1,6 +1,7 @@
 //! One epoch: from the state at its beginning to the state at its end.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use manyway_control::WindowLaw;
 use manyway_scenario::Experiment;
@@ -31,6 +32,7 @@ pub(super) struct EpochRun<'a> {
     pub(super) experiment: &'a Experiment,
     pub(super) classes: &'a [Class],
     pub(super) options: &'a RunOptions,
+    pub(super) stop: &'a AtomicBool,
     pub(super) reduced: &'a Reduced,
     pub(super) times: (Time, Time),
 }
@@ -120,6 +122,9 @@ impl EpochRun<'_> {
         let mut integrator = Integrator::new(system, start, self.options.tolerance);
         let mut packets = vec![0.0; self.reduced.subflows.len()];
         while integrator.time() < length {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(RunError::Stopped);
+            }
             let step = integrator.step(length);
             let step = step.map_err(|error| RunError::Stuck { at: from, error })?;
             let read = |time: f64| system.read(&step.at(time));

@@ -1,5 +1,7 @@
 //! Experiments as fluids: epoch by epoch over time, with the equilibrium of each.
 
+use std::sync::atomic::AtomicBool;
+
 use manyway_control::laws::Fluid;
 use manyway_scenario::Experiment;
 use manyway_units::Time;
@@ -173,6 +175,9 @@ pub enum RunError {
         /// Why.
         error: OptimumError,
     },
+    /// Somebody asked to stop.
+    #[error("stopped")]
+    Stopped,
     /// Integration came to a standstill.
     #[error("in the epoch from {at} s {error}")]
     Stuck {
@@ -196,6 +201,18 @@ pub enum RunError {
 /// # Errors
 /// [`RunError`].
 pub fn run(experiment: &Experiment, options: &RunOptions) -> Result<FluidRun, RunError> {
+    run_until(experiment, options, &AtomicBool::new(false))
+}
+
+/// [`run`], which ends within a step of the integrator once `stop` is set.
+///
+/// # Errors
+/// [`RunError`]; [`RunError::Stopped`] if it was stopped before its end.
+pub fn run_until(
+    experiment: &Experiment,
+    options: &RunOptions,
+    stop: &AtomicBool,
+) -> Result<FluidRun, RunError> {
     if let Some(group) = experiment.random_group() {
         let group = group.name.clone();
         return Err(RunError::Random { group });
@@ -218,6 +235,7 @@ pub fn run(experiment: &Experiment, options: &RunOptions) -> Result<FluidRun, Ru
             experiment,
             classes: &classes,
             options,
+            stop,
             reduced: &network,
             times: (from, until),
         };

@@ -175,6 +175,14 @@ fn a_price_does_not_outlast_the_rate_that_made_it() {
 }
 
 #[test]
+fn a_run_can_be_stopped() {
+    let flows = "[flows.f]\nlaw = \"reno\"\npaths = [\"first\"]";
+    let experiment = experiment(&two_links("10 s", flows));
+    let stopped = run_until(&experiment, &RunOptions::default(), &AtomicBool::new(true));
+    assert_eq!(stopped, Err(RunError::Stopped));
+}
+
+#[test]
 fn a_price_is_no_more_than_a_probability() {
     let flows = "[flows.f]\nlaw = \"reno\"\npaths = [\"first\"]\n[measure]\nfrom = \"5 s\"\n\
                  series = [\"rate\"]\ninterval = \"1 s\"";

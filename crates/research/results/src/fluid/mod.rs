@@ -5,7 +5,7 @@ mod tables;
 
 use std::fmt;
 
-use manyway_fluid::run::{self, FluidRun, RunOptions};
+use manyway_fluid::run::{self, FluidRun, RunError, RunOptions};
 use manyway_scenario::{Point, Scenario};
 use manyway_simulate::batch::{Control, Running};
 
@@ -52,8 +52,10 @@ pub fn carry_out<E>(
         if control.is_stopped() {
             break;
         }
-        let _running = Running::new(scenario.seed(), control);
-        let outcome = match run::run(&point.experiment, options) {
+        let running = Running::new(scenario.seed(), control);
+        let outcome = match run::run_until(&point.experiment, options, running.stop_flag()) {
+            // As if it had not begun.
+            Err(RunError::Stopped) => break,
             Ok(run) => {
                 sink(index, point, &run).map_err(NoReport::Result)?;
                 Outcome::Done(Box::new(Measured::of(&point.experiment, &run)))

@@ -1,3 +1,5 @@
+use std::sync::atomic::AtomicBool;
+
 use super::*;
 
 mod closed_forms;
@@ -324,4 +326,16 @@ fn jacobians_are_not_ordered_as_the_paper_says() {
             "{witness} {found}"
         );
     }
+}
+
+#[test]
+fn an_evaluation_can_be_stopped() {
+    let domain = Domain {
+        samples: usize::MAX,
+        ..Domain::default()
+    };
+    let stop = AtomicBool::new(true);
+    let balia = Subject::law("balia").unwrap();
+    assert_eq!(evaluate_until(&balia, &domain, &stop), None);
+    assert_eq!(table_1_until(&domain, &stop), None);
 }
