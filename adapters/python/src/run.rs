@@ -8,7 +8,7 @@ use manyway_results::fluid::{self, NoReport};
 use manyway_results::naming::setting;
 use manyway_results::overlay;
 use manyway_results::packet::Rows;
-use manyway_scenario::{Experiment, Scenario};
+use manyway_scenario::{Experiment, Flow, OverlayExperiment, Scenario};
 use manyway_simulate::batch::{
     self, BatchError, Control, Job, Level, Object, OverlayLevel, OverlayPlan, Plan, Running, Shard,
 };
@@ -70,8 +70,8 @@ pub(crate) fn run<'py>(
     };
     let shown = source.file();
     let work = || match (scenario.is_overlay(), level) {
-        (true, "flow") => over_relays(&request, OverlayLevel::Flow),
-        (true, "packet") => over_relays(&request, OverlayLevel::Packet),
+        (true, "flow") => over_relays(&request, OverlayLevel::Flow, &watch),
+        (true, "packet") => over_relays(&request, OverlayLevel::Packet, &watch),
         (true, _) => Err(unfit(format!(
             "{shown} has an [overlay], which runs with level=\"flow\" or level=\"packet\""
         ))),
@@ -106,12 +106,8 @@ fn packets(request: &Request<'_>, level: Level, watch: &Arc<Watch>) -> Done {
         _ => scenario.packet_points(),
     };
     let points = points.map_err(unfit)?;
-    let mut flows = points.iter().flat_map(|point| &point.experiment.flows);
-    // One Python at a time: more threads would only wait for its lock.
-    let threads = match flows.any(|flow| is_own(flow.law.name())) {
-        true => 1,
-        false => request.threads,
-    };
+    let flows = points.iter().flat_map(|point| &point.experiment.flows);
+    let threads = threads_for(flows, request);
     let plan = Plan {
         scenario: scenario.name(),
         level,
@@ -166,7 +162,15 @@ fn fluids(request: &Request<'_>, floors: bool) -> Done {
     Ok((json(&Object::new(report))?, tables))
 }
 
-fn over_relays(request: &Request<'_>, level: OverlayLevel) -> Done {
+/// One Python at a time: more threads would only wait for its lock.
+fn threads_for<'a>(mut flows: impl Iterator<Item = &'a Flow>, request: &Request<'_>) -> usize {
+    match flows.any(|flow| is_own(flow.law.name())) {
+        true => 1,
+        false => request.threads,
+    }
+}
+
+fn over_relays(request: &Request<'_>, level: OverlayLevel, watch: &Arc<Watch>) -> Done {
     let scenario = request.scenario;
     let points = scenario.overlay_points().map_err(unfit)?;
     let mut bare = points
@@ -179,18 +183,25 @@ fn over_relays(request: &Request<'_>, level: OverlayLevel) -> Done {
             scenario.file_name()
         )));
     }
+    let networks = points
+        .iter()
+        .filter_map(|point| point.experiment.packets.as_ref());
+    let connections = networks.map(|network| &network.connection);
     let plan = OverlayPlan {
         scenario: scenario.name(),
         level,
         points: &points,
         seed: scenario.seed(),
         repeat: scenario.repeat(),
-        threads: request.threads,
+        threads: threads_for(connections, request),
         keep_series: request.keep_series,
         shard: Shard::default(),
     };
+    let simulated = |experiment: &OverlayExperiment, run: &Running<'_>| {
+        watch.over(|| batch::relays(level, experiment, run))
+    };
     let done = plan
-        .run(overlay::optimum, request.control)
+        .run_by(simulated, overlay::optimum, request.control)
         .map_err(failed)?;
     let report = plan.report(&done);
     let mut tables = Memory::new(&overlay::sheets()).map_err(failed)?;

@@ -171,6 +171,53 @@ def test_its_errors_end_the_run(two_paths):
 def test_names_of_laws():
     with pytest.raises(ValueError, match="there is a law lia already"):
         manyway.add_law("lia", Lia)
+@pytest.mark.parametrize(
+    ("method", "value", "message"),
+    [
+        ("decrease", -1.0, "gave -1 for path 0 as decrease: it must not be below 0 packets"),
+        ("increase", 1e7, "as increase: it must not be above 1000000 packets"),
+        ("increase", -1e7, "as increase: it must not be below -1000000 packets"),
+        ("min_ssthresh", 0.0, "has a min_ssthresh of 0: it must be above 0"),
+        ("min_ssthresh", float("nan"), "has a min_ssthresh of NaN: it must be above 0"),
+        ("min_ssthresh", float("inf"), "has a min_ssthresh of inf: it must be above 0"),
+    ],
+)
+def test_values_out_of_range_end_the_run(two_paths, method, value, message):
+    def rule(self, windows, rtts, r):
+        return value
+
+    rule.__name__ = method
+    made = type("Wrong", (Lia,), {method: value if method == "min_ssthresh" else rule})
+    manyway.add_law("wrong", made)
+    with pytest.raises(ValueError, match=message):
+        manyway.run(two_paths, set={"links.wifi.loss": 0.01, "law": "wrong"})
+
+
+def test_its_errors_end_an_overlay(top):
+    class Failing(Lia):
+        def on_acked(self, r, packets, rtt):
+            raise ZeroDivisionError("in the law")
+
+    manyway.add_law("failing", Failing)
+    less = {"law": "failing", "overlay.sources": 4, "overlay.intervals": 30, "overlay.judged": 10}
+    with pytest.raises(ZeroDivisionError, match="in the law"):
+        manyway.run(top / "scenarios/overlay/packets.toml", set=less, repeat=2, threads=2)
+
+
+def test_a_law_added_again_has_its_new_text(two_paths):
+    class Other(Lia):
+        """Something else."""
+
+    manyway.add_law("again", Lia)
+    manyway.add_law("again", Other)
+    assert manyway.laws().about["again"] == "Something else."
+
+
+def test_a_window_law_can_be_pickled():
+    law = pickle.loads(pickle.dumps(manyway.law("ewtcp:a=0.25")))
+    np.testing.assert_array_equal(law.phi(W, T), manyway.law("ewtcp:a=0.25").phi(W, T))
+
+
     with pytest.raises(ValueError, match="can't be the name of a law"):
         manyway.add_law("My law", Lia)
 

@@ -20,7 +20,7 @@ use manyway_scenario::Experiment;
 pub use control::{Control, Running};
 pub use overlay::{
     ControlReport, OverlayDone, OverlayLevel, OverlayPlan, OverlayPointReport, OverlayReport,
-    SearchReport,
+    SearchReport, relays,
 };
 pub use plan::{BatchError, Job, Plan, Shard};
 pub use report::{

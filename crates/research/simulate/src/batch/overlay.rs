@@ -118,11 +118,30 @@ impl OverlayPlan<'_> {
         optimum: impl Fn(&Setting) -> Result<f64, String> + Sync,
         control: &Control,
     ) -> Result<Vec<OverlayDone>, BatchError<String>> {
+        let simulated = |experiment: &OverlayExperiment, running: &Running<'_>| {
+            relays(self.level, experiment, running)
+        };
+        self.run_by(simulated, optimum, control)
+    }
+
+    /// The same with runs that `simulated` carries out, such as by [`relays`] with something around
+    /// it; `None` of one that was stopped.
+    ///
+    /// # Errors
+    ///
+    /// As of [`OverlayPlan::run`].
+    pub fn run_by(
+        &self,
+        simulated: impl Fn(&OverlayExperiment, &Running<'_>) -> Result<Option<OverlayRun>, String>
+        + Sync,
+        optimum: impl Fn(&Setting) -> Result<f64, String> + Sync,
+        control: &Control,
+    ) -> Result<Vec<OverlayDone>, BatchError<String>> {
         let jobs: Vec<Job> = (0..self.jobs()).map(|index| self.job(index)).collect();
         let pool = self.pool()?;
         control.expect(self.jobs());
         let one = |job: &Job| {
-            let done = self.one(job, &optimum, control);
+            let done = self.one(job, &simulated, &optimum, control);
             done.map_err(|error| BatchError::Run { job: *job, error })
         };
         let done: Vec<Option<OverlayDone>> =
@@ -137,6 +156,7 @@ impl OverlayPlan<'_> {
     fn one(
         &self,
         job: &Job,
+        simulated: impl Fn(&OverlayExperiment, &Running<'_>) -> Result<Option<OverlayRun>, String>,
         optimum: impl Fn(&Setting) -> Result<f64, String>,
         control: &Control,
     ) -> Result<Option<OverlayDone>, String> {
@@ -145,13 +165,7 @@ impl OverlayPlan<'_> {
             return Ok(None);
         }
         let experiment = &self.points[job.point].experiment;
-        let told = |error: OverlayError| error.to_string();
-        let (stop, progress) = (running.stop_flag(), |done| running.progress(done));
-        let run = match self.level {
-            OverlayLevel::Flow => overlay::flow(experiment, job.seed, stop, progress),
-            OverlayLevel::Packet => overlay::packet(experiment, job.seed, stop, progress),
-        };
-        let Some(mut run) = run.map_err(told)? else {
+        let Some(mut run) = simulated(experiment, &running)? else {
             return Ok(None);
         };
         if !self.keeps_series(job) {
@@ -216,6 +230,25 @@ impl OverlayPlan<'_> {
             }),
         }
     }
+}
+
+/// One run of an overlay; `None` if it was stopped.
+///
+/// # Errors
+///
+/// If it can't be carried out.
+pub fn relays(
+    level: OverlayLevel,
+    experiment: &OverlayExperiment,
+    running: &Running<'_>,
+) -> Result<Option<OverlayRun>, String> {
+    let (seed, stop) = (running.seed(), running.stop_flag());
+    let progress = |done| running.progress(done);
+    let run = match level {
+        OverlayLevel::Flow => overlay::flow(experiment, seed, stop, progress),
+        OverlayLevel::Packet => overlay::packet(experiment, seed, stop, progress),
+    };
+    run.map_err(|error: OverlayError| error.to_string())
 }
 
 fn sharing(experiment: &OverlayExperiment) -> &'static str {
