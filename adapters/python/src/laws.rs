@@ -7,7 +7,7 @@ use manyway_fluid::FluidLaw as Bridge;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use crate::wrong;
+use crate::{own, wrong};
 
 /// A dict for each law: what `manyway laws --json` prints of it, and whether it has `I_r`, `D_r`.
 #[pyfunction]
@@ -18,7 +18,8 @@ pub(crate) fn laws(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
 fn described<'py>(py: Python<'py>, spec: &LawSpec) -> PyResult<Bound<'py, PyDict>> {
     let law = PyDict::new(py);
     law.set_item("name", spec.name())?;
-    law.set_item("about", spec.about())?;
+    let about = own::about(spec.name());
+    law.set_item("about", about.as_deref().unwrap_or(spec.about()))?;
     law.set_item("acts_on", spec.capabilities().signal.to_string())?;
     law.set_item("has_window_form", matches!(spec.fluid(), Fluid::Window(_)))?;
     let mut parameters = Vec::new();

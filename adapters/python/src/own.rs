@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use manyway_control::{Law, Path, registry};
@@ -14,8 +15,18 @@ use pyo3::types::PyTuple;
 
 use crate::wrong;
 
+/// No law adds so many packets for an acknowledgement, nor has so large a smallest window: a window
+/// of a mistake would take all memory.
+const MOST: f64 = 1e6;
+
 /// What makes the law of each name.
-static MAKERS: LazyLock<Mutex<HashMap<String, Py<PyAny>>>> = LazyLock::new(Mutex::default);
+static MAKERS: LazyLock<Mutex<HashMap<String, Maker>>> = LazyLock::new(Mutex::default);
+
+/// What makes a law, and what is said about it.
+struct Maker {
+    make: Py<PyAny>,
+    about: String,
+}
 
 thread_local! {
     /// Who hears of what goes wrong in laws that this thread makes.
@@ -67,8 +78,16 @@ pub(crate) fn add_law(name: &str, about: &str, make: Py<PyAny>) -> PyResult<()> 
     if !makers.contains_key(name) {
         registry::add(name, about, |name| Box::new(Own::new(name))).map_err(wrong)?;
     }
-    makers.insert(name.to_owned(), make);
+    let about = about.to_owned();
+    makers.insert(name.to_owned(), Maker { make, about });
     Ok(())
+}
+
+/// What was said last about the law of this name, if it is written in Python: the registry keeps
+/// what was said first.
+pub(crate) fn about(name: &str) -> Option<String> {
+    let makers = MAKERS.lock().unwrap_or_else(PoisonError::into_inner);
+    makers.get(name).map(|maker| maker.about.clone())
 }
 
 /// Whether the law of this name is written in Python.
@@ -101,7 +120,7 @@ impl Methods {
         Python::attach(|py| {
             let make = {
                 let makers = MAKERS.lock().unwrap_or_else(PoisonError::into_inner);
-                makers.get(name).map(|make| make.clone_ref(py))
+                makers.get(name).map(|maker| maker.make.clone_ref(py))
             };
             let make = make.ok_or_else(|| wrong(format!("no law is called {name}")))?;
             let law = make.bind(py).call0()?;
@@ -110,10 +129,18 @@ impl Methods {
                 _ => Ok(None),
             };
             let floor = optional("min_ssthresh")?;
+            let floor: f64 = floor.map_or(Ok(2.0), |floor| floor.extract(py))?;
+            // Written so that it refuses NaN, too.
+            if !(floor > 0.0 && floor <= MOST) {
+                return Err(wrong(format!(
+                    "the law {name} has a min_ssthresh of {floor}: it must be above 0 and at most \
+                     {MOST} packets"
+                )));
+            }
             Ok(Self {
                 increase: law.getattr("increase")?.unbind(),
                 decrease: law.getattr("decrease")?.unbind(),
-                min_ssthresh: floor.map_or(Ok(2.0), |floor| floor.extract(py))?,
+                min_ssthresh: floor,
                 on_path_added: optional("on_path_added")?,
                 on_path_removed: optional("on_path_removed")?,
                 on_acked: optional("on_acked")?,
@@ -136,8 +163,14 @@ impl Own {
         }
     }
 
-    /// `I_r` or `D_r`; 0 once something has gone wrong.
-    fn rule(&self, which: fn(&Methods) -> &Py<PyAny>, paths: &[Path<f64>], r: usize) -> f64 {
+    /// `I_r` or `D_r`; 0 once something has gone wrong, such as a value out of range.
+    fn rule(
+        &self,
+        name: &str,
+        which: fn(&Methods) -> &Py<PyAny>,
+        range: &RangeInclusive<f64>,
+        (paths, r): (&[Path<f64>], usize),
+    ) -> f64 {
         let Some(methods) = &self.methods else {
             return 0.0;
         };
@@ -146,13 +179,16 @@ impl Own {
             let rtts = PyTuple::new(py, paths.iter().map(|path| path.rtt))?;
             let rule = which(methods).bind(py);
             let value: f64 = rule.call1((windows, rtts, r))?.extract()?;
-            match value.is_finite() {
-                true => Ok(value),
-                false => Err(PyValueError::new_err(format!(
-                    "the law {} gave {value} for path {r}: it must be a finite number of packets",
-                    self.name
-                ))),
-            }
+            let must = match value.is_finite() {
+                true if range.contains(&value) => return Ok(value),
+                true if value < *range.start() => format!("at least {} packets", range.start()),
+                true => format!("at most {} packets", range.end()),
+                false => "a finite number of packets".to_owned(),
+            };
+            Err(PyValueError::new_err(format!(
+                "the law {} gave {value} for path {r} as {name}: it must be {must}",
+                self.name
+            )))
         });
         value.unwrap_or_else(|error| {
             tell(self.watch.as_ref(), error);
@@ -190,11 +226,16 @@ impl fmt::Debug for Own {
 
 impl Law for Own {
     fn increase(&self, paths: &[Path<f64>], r: usize) -> f64 {
-        self.rule(|methods| &methods.increase, paths, r)
+        self.rule("increase", |all| &all.increase, &(-MOST..=MOST), (paths, r))
     }
 
     fn decrease(&self, paths: &[Path<f64>], r: usize) -> f64 {
-        self.rule(|methods| &methods.decrease, paths, r)
+        self.rule(
+            "decrease",
+            |all| &all.decrease,
+            &(0.0..=f64::MAX),
+            (paths, r),
+        )
     }
 
     fn name(&self) -> &'static str {

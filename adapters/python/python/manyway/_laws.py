@@ -85,18 +85,22 @@ class Law:
     - ``on_spurious_loss(r)``: the last loss event was none, as the packets came late.
     """
 
-    #: The smallest window, and slow-start threshold, in packets.
+    #: The smallest window, and slow-start threshold, in packets; above 0.
     min_ssthresh: float = 2.0
 
     def increase(self, windows: Sequence[float], rtts: Sequence[float], r: int) -> float:
         """``I_r``: packets added to path r's window for each acknowledged packet.
 
-        ``windows`` (packets) and ``rtts`` (seconds) are tuples with a value for each path.
+        ``windows`` (packets) and ``rtts`` (seconds) are tuples with a value for each path. A value
+        beyond a million packets either way, or none that is finite, ends the run.
         """
         raise NotImplementedError(f"{type(self).__name__} has no method increase")
 
     def decrease(self, windows: Sequence[float], rtts: Sequence[float], r: int) -> float:
-        """``D_r``: packets taken from path r's window at a loss event; here half of it."""
+        """``D_r``: packets taken from path r's window at a loss event; here half of it.
+
+        A value below 0, or none that is finite, ends the run.
+        """
         return windows[r] / 2
 
 
