@@ -12,7 +12,8 @@ use pyo3::prelude::*;
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Has `work` done without Python's lock. Every now and then it calls `progress` with the share
-/// that is done, 0 to 1. It stops the work at Ctrl-C, and when `progress` fails.
+/// that is done, 0 to 1, and once with 1 when all is. It stops the work at Ctrl-C, and when
+/// `progress` fails.
 ///
 /// # Errors
 /// `KeyboardInterrupt` or what `progress` raised, once the work has ended.
@@ -48,6 +49,10 @@ pub(crate) fn supervised<T: Send>(
             }
         }
         let done = py.detach(|| worker.join());
+        // The last look was before the end.
+        if let Some(call) = progress.filter(|_| told.is_ok() && control.fraction() >= 1.0) {
+            told = call.call1((1.0,)).map(drop);
+        }
         told.map(|()| done.unwrap_or_else(|panic| resume_unwind(panic)))
     })
 }

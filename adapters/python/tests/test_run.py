@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import pathlib
+import pickle
 import signal
 import threading
 import time
@@ -114,6 +115,40 @@ def test_who_was_never_there_has_no_goodput(two_paths):
     assert np.isnan(rows.goodput_bps["file"]) and rows.goodput_bps["both"] > 0
 
 
+def test_a_result_can_be_pickled(two_paths):
+    result = manyway.run(two_paths)
+    again = pickle.loads(pickle.dumps(result))
+    assert again.report == result.report
+    pd.testing.assert_frame_equal(again.subflows, result.subflows)
+    pd.testing.assert_frame_equal(again.groups, result.groups)
+
+
+@pytest.mark.parametrize("level", ["packet", "fluid"])
+def test_settings_are_the_same_in_all_frames(two_paths, level):
+    del two_paths["flows"]["file"]
+    two_paths["sweep"] = {"links.wifi.loss": [0, 0.01], "law": ["lia", "reno"]}
+    result = manyway.run(two_paths, level=level)
+    report = result.groups if level == "packet" else result.flows
+    assert sorted(set(report["set.links.wifi.loss"])) == [0, 0.01]
+    assert set(report["set.law"]) == {"lia", "reno"}
+    if level == "packet":
+        for name in ("set.links.wifi.loss", "set.law"):
+            assert result.subflows[name].dtype == report[name].dtype
+
+
+def test_points_without_a_fluid_are_told(two_paths):
+    two_paths["sweep"] = {"law": ["lia", "olia"]}
+    with pytest.warns(UserWarning, match="1 of 2 points have no fluid.*olia"):
+        result = manyway.run(two_paths, level="fluid")
+    assert not hasattr(result, "groups") and not hasattr(result, "transfers")
+    with pytest.raises(AttributeError, match="the fluid level has no frame 'groups'"):
+        result.groups
+
+
+def test_texts_may_look_like_numbers(two_paths):
+    assert manyway.run(two_paths, set={"name": "5", "about": "true"}).scenario == "5"
+
+
 def test_a_saved_result_replaces_an_older_one(two_paths, tmp_path):
     mine = ["my-flows.csv", "notes.txt"]
     for name in ["transfers.csv", *mine]:
@@ -203,6 +238,7 @@ def test_progress_is_told_and_may_stop_the_runs(two_paths):
     told = []
     manyway.run(two_paths, repeat=50, set={"duration": "20 s"}, progress=told.append)
     assert told == sorted(told) and all(0 <= share <= 1 for share in told)
+    assert told[-1] == 1
 
     def stop(share):
         raise KeyError("enough")
@@ -220,6 +256,18 @@ def test_an_interrupt_ends_the_runs(two_paths):
     assert time.monotonic() - begun < 60
     # And the next one is none the worse for it.
     assert manyway.run(two_paths).report["unfinished"] == 0
+
+
+def test_an_interrupt_ends_a_fluid(two_paths):
+    """Within a point, of which there is one."""
+    two_paths["flows"]["file"] = {"paths": ["wifi"], "count": 600, "delay_step": "10 us"}
+    begun = time.monotonic()
+    threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        manyway.run(two_paths, level="fluid", set={
+            "duration": "100000 s", "measure.interval": "1000 s",
+        })
+    assert time.monotonic() - begun < 60
 
 
 def test_other_threads_go_on_meanwhile(two_paths):
@@ -243,15 +291,3 @@ def test_other_threads_go_on_meanwhile(two_paths):
 
 def test_paths_may_be_pathlikes(top):
     assert manyway.run(pathlib.Path(top / SHORT), set=LESS, repeat=1).scenario == "WiFi and 5G"
-def test_an_interrupt_ends_a_fluid(two_paths):
-    """Within a point, of which there is one."""
-    two_paths["flows"]["file"] = {"paths": ["wifi"], "count": 600, "delay_step": "10 us"}
-    begun = time.monotonic()
-    threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-    with pytest.raises(KeyboardInterrupt):
-        manyway.run(two_paths, level="fluid", set={
-            "duration": "100000 s", "measure.interval": "1000 s",
-        })
-    assert time.monotonic() - begun < 60
-
-

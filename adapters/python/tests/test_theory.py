@@ -1,7 +1,12 @@
 """Optima and criteria: those of the program."""
 
 import json
+import os
+import signal
+import threading
+import time
 
+import numpy as np
 import pytest
 
 import manyway
@@ -63,6 +68,22 @@ def test_table_1(program):
     assert list(table.index) == [law["law"] for law in printed["laws"]]
     for law in printed["laws"]:
         assert [law[name]["holds"] for name in table] == list(table.loc[law["law"]])
+
+
+def test_numbers_may_be_numpys_and_small(top):
+    ours = manyway.criteria("balia", paths=np.int64(2), samples=10)
+    assert ours.report == manyway.criteria("balia", paths=2, samples=10).report
+    pair = manyway.criteria("balia", paths=(np.int64(2), 3), samples=10)
+    assert pair.report == manyway.criteria("balia", paths=(2, 3), samples=10).report
+    assert manyway.optimum(top / NETWORK, at=1e-7).report["epochs"]
+
+
+def test_an_interrupt_ends_criteria():
+    begun = time.monotonic()
+    threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        manyway.criteria(samples=1_000_000)
+    assert time.monotonic() - begun < 60
 
 
 def test_wrong_criteria_are_said():

@@ -29,7 +29,7 @@ class WindowLaw:
     """The pair ``I_r``, ``D_r`` of a law, by the code that runs in transfers and simulations.
 
     All methods take arrays whose last axis is the paths of one source, and broadcast: windows in
-    packets and round-trip times in seconds, both positive. The result has a value for each path
+    packets and round-trip times in seconds, both positive and finite. The result has a value for each path
     of each source.
     """
 
@@ -48,6 +48,9 @@ class WindowLaw:
         """``I_r/D_r``: the loss probability at which a path's rate stays (Peng et al.)."""
         return _on_arrays(self._native.phi, windows, rtts)
 
+    def __reduce__(self) -> tuple[type[WindowLaw], tuple[str]]:
+        return type(self), (self._native.text,)
+
     def __str__(self) -> str:
         return self._native.text
 
@@ -61,8 +64,10 @@ def _on_arrays(
     w, t = np.broadcast_arrays(np.asarray(windows, np.float64), np.asarray(rtts, np.float64))
     if w.ndim == 0 or w.shape[-1] == 0:
         raise ValueError("the last axis is the paths of a source: give at least one path")
-    if not ((w > 0).all() and (t > 0).all()):
-        raise ValueError("windows (packets) and round-trip times (seconds) must be positive")
+    if not all(((x > 0) & np.isfinite(x)).all() for x in (w, t)):
+        raise ValueError(
+            "windows (packets) and round-trip times (seconds) must be positive and finite"
+        )
     values = rule(w.tobytes(), t.tobytes(), w.shape[-1])
     return np.frombuffer(values).reshape(w.shape).copy()
 

@@ -92,30 +92,39 @@ class Result:
         """What carried the runs out."""
         return str(self.report["level"])
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._json, self._files)
+
+    def _frame(self, name: str) -> pd.DataFrame:
+        if name not in self.frames:
+            there = ", ".join(self.frames)
+            raise AttributeError(f"the {self.level} level has no frame {name!r}: there are {there}")
+        return self.frames[name]
+
     @property
     def flows(self) -> pd.DataFrame:
         """A row for each flow of each run."""
-        return self.frames["flows"]
+        return self._frame("flows")
 
     @property
     def subflows(self) -> pd.DataFrame:
         """A row for each subflow of each run."""
-        return self.frames["subflows"]
+        return self._frame("subflows")
 
     @property
     def links(self) -> pd.DataFrame:
         """A row for each named link of each run."""
-        return self.frames["links"]
+        return self._frame("links")
 
     @property
     def transfers(self) -> pd.DataFrame:
         """A row for each complete transfer of each run, where flows have a size."""
-        return self.frames["transfers"]
+        return self._frame("transfers")
 
     @property
     def series(self) -> pd.DataFrame:
         """What the scenario records over time: a row for each value."""
-        return self.frames["series"]
+        return self._frame("series")
 
     @property
     def groups(self) -> pd.DataFrame:
@@ -124,7 +133,7 @@ class Result:
         A measured number is in two columns: its mean, and with ``_ci95`` at the end half the
         width of its 95 % confidence interval.
         """
-        return self.frames["groups"]
+        return self._frame("groups")
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write result.json and the tables into a folder, as ``manyway run --out`` does.
@@ -235,13 +244,24 @@ def _from_csv(text: bytes) -> pd.DataFrame:
 
 
 def _of_points(report: Mapping[str, Any], what: str) -> pd.DataFrame:
+    settings = _settings(report)
     rows = []
     for number, point in enumerate(report.get("points", [report]), 1):
         head = {"point": point.get("point", number)}
-        head |= {f"set.{key}": value for key, value in point.get("set", {}).items()}
+        head |= {key: settings[key][number - 1] for key in settings}
         for entry in point.get(what, []):
             rows.append(head | _flat(entry))
     return pd.DataFrame(rows)
+
+
+def _settings(report: Mapping[str, Any]) -> pd.DataFrame:
+    """What the sweep sets at each point, as the tables' columns ``set.`` have it."""
+    points = report.get("points", [report])
+    keys = {key: None for point in points for key in point.get("set", {})}
+    table = pd.DataFrame({
+        f"set.{key}": [point.get("set", {}).get(key, "") for point in points] for key in keys
+    })
+    return _from_csv(table.to_csv(index=False).encode()) if keys else table
 
 
 def _flat(entry: Mapping[str, Any]) -> dict[str, Any]:

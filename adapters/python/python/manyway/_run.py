@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
+import warnings
 from collections.abc import Callable
+from decimal import Decimal
+from typing import SupportsIndex
 
 from . import _native
 from ._laws import WindowLaw
@@ -49,7 +53,7 @@ def run(
         The folder of the files that a text or a dict names, such as traces; by default the
         working directory.
     progress
-        Called with the share that is done, 0 to 1, some 20 times a second.
+        Called with the share that is done, 0 to 1, some 20 times a second, and with 1 at the end.
 
     Raises
     ------
@@ -57,6 +61,11 @@ def run(
         If the scenario can't be run.
     KeyboardInterrupt
         At Ctrl-C: the runs under way end soon.
+
+    Warns
+    -----
+    UserWarning
+        If the fluid level can't compute some of the points; their ``error`` in the report says why.
     """
     settings = [f"{key}={value}" for key, value in (("seed", seed), ("repeat", repeat))
                 if value is not None]
@@ -65,7 +74,13 @@ def run(
     if threads is not None and threads < 1:
         raise ValueError("threads must be at least 1")
     report, files = _native.run(given, level, threads, keep_series, floors, progress)
-    return Result(report, files)
+    result = Result(report, files)
+    points = result.report.get("points", []) if result.level == "fluid" else []
+    errors = [point["error"] for point in points if "error" in point]
+    if errors:
+        message = f"{len(errors)} of {len(points)} points have no fluid, such as: {errors[0]}"
+        warnings.warn(message, stacklevel=2)
+    return result
 
 
 def optimum(
@@ -88,14 +103,15 @@ def optimum(
         Compute the optimum at this time only, in seconds or as text such as ``"150 s"``. By
         default there is one for each epoch, in which no flow comes or goes and no link changes.
     """
-    when = at if at is None or isinstance(at, str) else f"{float(at)!r} s"
+    # Without an exponent, which times don't have.
+    when = at if at is None or isinstance(at, str) else f"{Decimal(repr(float(at))):f} s"
     return Optimum(_native.optimum(source(scenario, set, base), utility, when))
 
 
 def criteria(
     law: str | WindowLaw | None = None,
     *,
-    paths: int | tuple[int, int] | None = None,
+    paths: SupportsIndex | tuple[SupportsIndex, SupportsIndex] | None = None,
     rtts: str = "100 ms",
     samples: int = 2000,
     seed: int = 1,
@@ -114,16 +130,17 @@ def criteria(
         one for each path, separated by commas.
     samples, seed
         Number of random points, at least 1, and their seed.
-    """
-    if not 1 <= samples <= 1_000_000:
-        raise ValueError("samples must be from 1 to 1,000,000")
-    count = None
-    if paths is not None:
-        count = str(paths) if isinstance(paths, int) else f"{paths[0]}..{paths[1]}"
-    name = None if law is None else str(law)
-    return Criteria(json.loads(_native.criteria(name, count, rtts, samples, seed)))
 
     Raises
     ------
     KeyboardInterrupt
         At Ctrl-C.
+    """
+    if not 1 <= samples <= 1_000_000:
+        raise ValueError("samples must be from 1 to 1,000,000")
+    count = None
+    if paths is not None:
+        ends = paths if isinstance(paths, tuple | list) else (paths,)
+        count = "..".join(str(operator.index(end)) for end in ends)
+    name = None if law is None else str(law)
+    return Criteria(json.loads(_native.criteria(name, count, rtts, samples, seed)))

@@ -16,6 +16,9 @@ Scenario = str | os.PathLike[str] | Mapping[str, Any]
 #: Assignments to keys: a dict, or texts ``"key=value"`` as of ``--set``.
 Assignments = Mapping[str, Any] | Iterable[str]
 
+#: Keys whose values are any text.
+_FREE_TEXT = {"name", "about", "trace"}
+
 #: What errors call a scenario that has no file.
 NAME = "<scenario>"
 
@@ -64,8 +67,9 @@ def _assignments(given: Assignments | None) -> list[str]:
 
 
 def _value(value: Any, key: str) -> str:
-    # A text that stands alone needs no quotes.
-    return value if isinstance(value, str) else _inline(_plain(value, key))
+    # A text that stands alone needs no quotes, unless it may be anything, a number too.
+    bare = isinstance(value, str) and key.rsplit(".", 1)[-1] not in _FREE_TEXT
+    return str(value) if bare else _inline(_plain(value, key))
 
 
 def _inline(value: Any) -> str:
