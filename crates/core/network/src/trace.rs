@@ -83,8 +83,8 @@ impl Trace {
 
     /// A table with the columns `time_s`, `rate_bps` and perhaps `delay_s` (one-way), in any order,
     /// under a line with their names, which may be in quotes. A row holds until the next one; times
-    /// count from the first row, and may be Unix times. The table doesn't begin again by itself: see
-    /// [`Trace::repeating`].
+    /// count from the first row, and may be Unix times. The table doesn't begin again by itself:
+    /// see [`Trace::repeating`].
     ///
     /// # Errors
     /// A column that is missing or unknown, or a row whose time isn't at least a microsecond after

@@ -46,8 +46,8 @@ pub struct Config {
     pub receive_window: u64,
     /// The part of the receive window that a single stream may take: 1 for all of it, 8 for an
     /// eighth. With 1, a stream that the application doesn't read stops all others: that is for
-    /// one large transfer. Programs with several streams want 8. With several, streams together grow to half of the
-    /// window, and those that nobody reads leave the others room.
+    /// one large transfer. Programs with several streams want 8. With several shares, streams
+    /// together grow to half of the window, and those that nobody reads leave the others room.
     pub window_shares: u64,
     /// Most bytes written by the application and not yet acknowledged, in bytes.
     pub send_buffer: u64,

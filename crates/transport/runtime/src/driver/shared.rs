@@ -1,7 +1,6 @@
 //! The state that the driver and the handles share: the session and the wakers of waiting tasks.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,7 +26,6 @@ use crate::tcp::outbox::{End, Outbox};
 use crate::unanswered::{TcpOutcome, TcpResult};
 
 use super::readers::Readers;
-use super::thread;
 use super::waiters::Waiters;
 
 /// Events kept for a receiver that comes late or falls behind.
@@ -53,7 +51,7 @@ pub(crate) struct Shared {
     pub(crate) tcp: TcpOptions,
     state: Mutex<State>,
     /// The runtime of TCP's tasks, once there are any.
-    tcp_tasks: Mutex<Option<Handle>>,
+    pub(super) tcp_tasks: Mutex<Option<Handle>>,
     /// A peer's connection waits to be accepted, or none ever will again.
     pub(crate) incoming: Arc<Notify>,
     /// The last connection is gone, the driver, something of the endpoint's ([`Kept`]), or a TCP
@@ -274,22 +272,6 @@ impl Shared {
         if let Some(logs) = logs {
             logs.end();
         }
-    }
-
-    /// Where TCP's tasks and sockets belong.
-    ///
-    /// # Errors
-    /// The system has no room for a thread.
-    pub(crate) fn tcp_tasks(self: &Arc<Self>) -> io::Result<Handle> {
-        let mut tasks = self
-            .tcp_tasks
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(handle) = &*tasks {
-            return Ok(handle.clone());
-        }
-        let handle = thread::for_tcp(self.clone())?;
-        Ok(tasks.insert(handle).clone())
     }
 
     /// Has [`Endpoint::close`](crate::Endpoint::close) wait until the result is dropped; `None` if

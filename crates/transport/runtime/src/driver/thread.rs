@@ -3,7 +3,7 @@
 //! its own. So an endpoint needs none of the program's runtimes: they may end, or stand still.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -55,12 +55,30 @@ pub(crate) async fn start(
     told.await.unwrap_or_else(|_| Err(stopped()))
 }
 
+impl Shared {
+    /// Where TCP's tasks and sockets belong.
+    ///
+    /// # Errors
+    /// The system has no room for a thread.
+    pub(crate) fn tcp_tasks(self: &Arc<Self>) -> io::Result<Handle> {
+        let mut tasks = self
+            .tcp_tasks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(handle) = &*tasks {
+            return Ok(handle.clone());
+        }
+        let handle = for_tcp(self.clone())?;
+        Ok(tasks.insert(handle).clone())
+    }
+}
+
 /// Starts a thread for the tasks of TCP; it ends when the driver has stopped and what it had handed
 /// over is written.
 ///
 /// # Errors
 /// The system has no room for a thread.
-pub(super) fn for_tcp(shared: Arc<Shared>) -> io::Result<Handle> {
+fn for_tcp(shared: Arc<Shared>) -> io::Result<Handle> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let handle = runtime.handle().clone();
     let run = move || {

@@ -171,10 +171,10 @@ impl Accounts {
         (self.max_memory / 2 / self.accounts.len().max(1)) as u64
     }
 
-    /// Who has to go, or let go of what it holds, if all together take too much memory. First, those
-    /// that are over: the largest, each once. Then, of those that peers opened, those that have
-    /// transferred nothing, those that were idle, and the others; among these, the largest of the
-    /// host whose connections take the most together.
+    /// Who has to go, or let go of what it holds, if all together take too much memory. First,
+    /// those that are over: the largest, each once. Then, of those that peers opened, those that
+    /// have transferred nothing, those that were idle, and the others; among these, the largest of
+    /// the host whose connections take the most together.
     pub(super) fn excess(&mut self, now: Time) -> Option<ConnectionHandle> {
         if self.memory <= self.max_memory {
             return None;
