@@ -532,8 +532,8 @@ fn who_was_never_there_has_a_dash() {
     let words = ["run", "small.toml", "--set", "measure.from=500 ms"];
     let done = place.run(&[&words[..], &late].concat()).ok();
     let row = |name: &str| {
-        let lines = done.stderr.lines();
-        let row = lines.filter(|line| line.starts_with(name)).next_back();
+        let mut lines = done.stderr.lines();
+        let row = lines.rfind(|line| line.starts_with(name));
         row.unwrap_or_default()
             .split_whitespace()
             .nth(3)
