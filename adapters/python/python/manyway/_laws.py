@@ -97,14 +97,14 @@ class Law:
         """``I_r``: packets added to path r's window for each acknowledged packet.
 
         ``windows`` (packets) and ``rtts`` (seconds) are tuples with a value for each path. A value
-        beyond a million packets either way, or none that is finite, ends the run.
+        beyond a million packets either way, or one that is not finite, ends the run.
         """
         raise NotImplementedError(f"{type(self).__name__} has no method increase")
 
     def decrease(self, windows: Sequence[float], rtts: Sequence[float], r: int) -> float:
         """``D_r``: packets taken from path r's window at a loss event; here half of it.
 
-        A value below 0, or none that is finite, ends the run.
+        A value below 0, or one that is not finite, ends the run.
         """
         return windows[r] / 2
 
