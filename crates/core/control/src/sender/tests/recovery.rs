@@ -82,6 +82,34 @@ fn congestion_marks_cut_once_per_round_trip() {
     );
 }
 
+/// What an ACK that was overtaken says of marks, a newer one has said already, or will say.
+#[test]
+fn marks_count_with_a_newer_packet_only() {
+    let mut b = Bench::new(false);
+    b.send(10).wait(50).ack(&[4..=4]);
+    let ranges = [3..=3];
+    let mut ack = AckInfo {
+        largest: 3,
+        ranges: &ranges,
+        delay: Duration::ZERO,
+        ce_count: Some(1),
+        receive_time: None,
+        elsewhere: false,
+    };
+    b.ack_info(ack).unwrap();
+    assert_eq!(
+        (b.controller.marks.len(), b.sender.stats().ce_marks),
+        (0, 0)
+    );
+    let ranges = [5..=5];
+    (ack.largest, ack.ranges) = (5, &ranges);
+    b.ack_info(ack).unwrap();
+    assert_eq!(
+        (b.controller.marks.len(), b.sender.stats().ce_marks),
+        (1, 1)
+    );
+}
+
 #[test]
 fn probe_timeouts_back_off() {
     let mut b = Bench::new(false);

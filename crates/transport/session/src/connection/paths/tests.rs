@@ -3,6 +3,8 @@
 use manyway_control::LawSpec;
 use manyway_control::Scheduler;
 use manyway_control::scheduler::{Backlog, Waiting};
+use manyway_wire::relay::{ForwardHeader, Grant, RelayType};
+use manyway_wire::{AckInfo, Frame, Frames, encode_ack};
 use rand::SeedableRng;
 use rand::rngs::ChaCha20Rng;
 
@@ -194,6 +196,74 @@ fn only_newer_packets_from_new_addresses_make_a_candidate() {
     let carrier = add(&mut set, 2, PathTransport::Carrier(Facts::stream()));
     let origin = arrive(&mut set[carrier], 6, address(9), 100);
     assert_eq!(origin, Origin::Stray, "a carrier has one end");
+}
+
+#[test]
+fn a_relays_path_has_no_candidates() {
+    let mut set = set(false);
+    let index = active(&mut set, 1, RTT);
+    let mut bytes = [0; ForwardHeader::LEN_V4];
+    bytes[0] = RelayType::Forward4 as u8;
+    let grant = Grant::decode(&bytes).expect("a grant");
+    set[index].set_relay(RelayHeader::back(grant, 1));
+    assert_eq!(arrive(&mut set[index], 0, address(9), 100), Origin::Stray);
+}
+
+#[test]
+fn other_addresses_are_left_alone_once_the_home_has_spoken() {
+    let mut set = set(false);
+    let index = active(&mut set, 1, RTT);
+    let path = &mut set[index];
+    assert_eq!(arrive(path, 0, address(9), 100), Origin::Candidate(0));
+    assert_eq!(arrive(path, 1, address(1), 100), Origin::Home);
+    assert_eq!(path.candidates(), 0);
+    assert_eq!(arrive(path, 2, address(9), 100), Origin::Stray, "so soon");
+    let (later, elsewhere) = (T0 + Duration::from_secs(1), (&home(), address(9)));
+    let origin = path.on_packet(later, 3, elsewhere, (100, None), false, &mut rng());
+    assert_eq!(origin, Origin::Candidate(0));
+}
+
+/// Nor a round-trip time, nor that the path's own address is alive.
+#[test]
+fn what_went_to_a_candidate_says_nothing_of_the_path() {
+    let mut set = set(false);
+    let index = active(&mut set, 1, RTT);
+    let path = &mut set[index];
+    send(path, 1200);
+    arrive(path, 0, address(9), 1200);
+    let number = path.sender().next_packet_number();
+    path.on_sent(T0, 100, false, Packet::aside());
+    path.on_sent_to_candidate(0, number, 100)
+        .expect("it is there");
+    let acked = |set: &mut PathSet, packets| {
+        let info = AckInfo {
+            path: PathId(1),
+            delay_us: 0,
+            receive_time_us: 0,
+            ecn: None,
+        };
+        let mut buf = Vec::new();
+        encode_ack(&mut buf, &info, [packets].into_iter(), 100);
+        let Some(Ok(Frame::Ack(ack))) = Frames::new(&buf).next() else {
+            panic!("no ACK");
+        };
+        let acked = set.on_ack(T0 + RTT, index, (&ack, false)).expect("true");
+        acked.map(|_| set.outcome.acked.len())
+    };
+    assert_eq!(acked(&mut set, number..=number), None);
+    assert_eq!(acked(&mut set, 0..=number), Some(1));
+}
+
+/// Its challenges are probes enough, and they are counted.
+#[test]
+fn a_path_that_is_not_validated_is_probed_by_challenges_alone() {
+    let mut set = set(false);
+    let asked = add(&mut set, 1, PathTransport::Coupled);
+    set.probe_silent(asked);
+    assert_eq!(set[asked].probes, 0);
+    let used = active(&mut set, 2, RTT);
+    set.probe_silent(used);
+    assert_eq!(set[used].probes, 1);
 }
 
 /// The listener's path would lead to that socket, and the initiator's away from it. But a socket of

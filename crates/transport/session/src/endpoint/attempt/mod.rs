@@ -1,6 +1,8 @@
 //! Connecting: copies of INIT to every address pair until one is answered.
 
 mod relayed;
+#[cfg(test)]
+mod tests;
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -158,6 +158,11 @@ fn who_brings_a_cookie_takes_the_place_of_who_does_not() {
         );
         assert_eq!(full, seed >= 33, "{seed}: {outcome:?}");
     }
+    // Whatever host it comes from.
+    let init = proven(&mut responder, Time::ZERO, host(4), &initiator(40));
+    let outcome = ask(&mut responder, Time::ZERO, host(4), &init);
+    let full = matches!(outcome, Outcome::Ignored(Ignored::Full { .. }));
+    assert!(full, "{outcome:?}");
     assert_eq!((responder.len(), responder.stats().evicted), (6, 4));
     responder.expire(Time::ZERO + LIFETIME);
     assert!(responder.is_empty() && responder.is_consistent());

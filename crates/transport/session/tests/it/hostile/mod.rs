@@ -8,6 +8,7 @@ mod connections;
 mod cpu;
 mod datagrams;
 mod eviction;
+mod frames;
 mod ids;
 pub(crate) mod memory;
 mod named;
