@@ -43,7 +43,7 @@ fn begin() -> (Endpoint, Vec<u8>, Secrets) {
     for local in [1, 2] {
         let local = Local {
             id: LocalId(local),
-            name: format!("if{local}").into(),
+            name: format!("if{local}"),
             addr: address(100 + local as u8),
             mtu: None,
         };
