@@ -29,8 +29,8 @@ class WindowLaw:
     """The pair ``I_r``, ``D_r`` of a law, by the code that runs in transfers and simulations.
 
     All methods take arrays whose last axis is the paths of one source, and broadcast: windows in
-    packets and round-trip times in seconds, both positive and finite. The result has a value for each path
-    of each source.
+    packets and round-trip times in seconds, both positive and finite. The result has a value for
+    each path of each source.
     """
 
     def __init__(self, text: str) -> None:
