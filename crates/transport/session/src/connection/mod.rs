@@ -532,6 +532,12 @@ impl Connection {
         self.close_with(now, code::OVERLOADED, why, reason);
     }
 
+    /// The connection is over: it lets go of all that can't be read any more, as there is no room
+    /// for it.
+    pub(crate) fn let_go(&mut self, now: Time) {
+        self.traffic.let_go(now);
+    }
+
     // What concerns several components.
 
     fn close_with(&mut self, now: Time, code: u64, reason: &str, event: CloseReason) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use manyway_units::Time;
 
-use crate::budget::{GRACE, IDLE, Usage};
+use crate::budget::{CONNECTION_MEMORY, GRACE, IDLE, PATH_MEMORY, Usage};
 use crate::config::Config;
 use crate::driver::ConnectionHandle;
 
@@ -30,13 +30,13 @@ pub(super) struct Accounts {
 
 #[derive(Debug)]
 struct Account {
-    /// The peer's host, if the peer opened the connection and it isn't over.
+    /// The peer's host, if the peer opened the connection.
     host: Option<IpAddr>,
     usage: Usage,
     /// When the connection began, or moved something last.
     since: Time,
-    /// It was told to let go of what it holds, after its end.
-    has_let_go: bool,
+    /// What it has let go of, if it is over.
+    gone: Gone,
 }
 
 /// What speaks for keeping a connection, least first.
@@ -49,6 +49,15 @@ enum Standing {
     Busy,
 }
 
+/// What a connection that is over has let go of.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Gone {
+    Nothing,
+    /// All but what the application may still read.
+    Unreadable,
+    All,
+}
+
 /// Whether a peer may have one more connection.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Admission {
@@ -59,6 +68,25 @@ pub(super) enum Admission {
 }
 
 impl Account {
+    fn new(now: Time, host: Option<IpAddr>) -> Self {
+        Self {
+            host,
+            usage: Usage::default(),
+            since: now,
+            gone: Gone::Nothing,
+        }
+    }
+
+    /// Whether a peer opened it, and it isn't over.
+    fn is_open(&self) -> bool {
+        self.host.is_some() && !self.usage.closed
+    }
+
+    /// Whether it is over and holds more than it takes to say so.
+    fn is_surplus(&self) -> bool {
+        self.usage.closed && self.usage.memory > CONNECTION_MEMORY + PATH_MEMORY
+    }
+
     fn standing(&self, now: Time) -> Standing {
         if self.usage.moved == 0 {
             Standing::Unproven
@@ -104,7 +132,7 @@ impl Accounts {
             Standing::Busy => false,
         };
         let candidates = self.accounts.iter().filter(|(_, account)| {
-            account.host.is_some() && (only.is_none() || account.host == only) && may_go(account)
+            account.is_open() && (only.is_none() || account.host == only) && may_go(account)
         });
         let first = candidates.min_by_key(|(_, account)| (account.standing(now), account.since));
         first.map_or(Admission::Refused, |(&handle, _)| {
@@ -114,32 +142,23 @@ impl Accounts {
 
     /// A peer at this host has opened a connection.
     pub(super) fn open(&mut self, now: Time, handle: ConnectionHandle, host: IpAddr) {
-        let account = Account {
-            host: Some(host),
-            usage: Usage::default(),
-            since: now,
-            has_let_go: false,
-        };
-        self.accounts.insert(handle, account);
+        self.accounts.insert(handle, Account::new(now, Some(host)));
         self.accepted += 1;
         *self.per_host.entry(host).or_default() += 1;
     }
 
     /// What a connection costs by now. One that is new here is one that we opened.
     pub(super) fn update(&mut self, now: Time, handle: ConnectionHandle, usage: Usage) {
-        let account = self.accounts.entry(handle).or_insert(Account {
-            host: None,
-            usage: Usage::default(),
-            since: now,
-            has_let_go: false,
-        });
+        let new = Account::new(now, None);
+        let account = self.accounts.entry(handle).or_insert(new);
         if usage.moved > account.usage.moved {
             account.since = now;
         }
         self.memory = self.memory - account.usage.memory + usage.memory;
+        let ends = usage.closed && !account.usage.closed;
         account.usage = usage;
-        if usage.closed {
-            let host = account.host.take();
+        if ends {
+            let host = account.host;
             self.leave(host);
         }
     }
@@ -148,7 +167,9 @@ impl Accounts {
     pub(super) fn close(&mut self, handle: ConnectionHandle) {
         if let Some(account) = self.accounts.remove(&handle) {
             self.memory -= account.usage.memory;
-            self.leave(account.host);
+            if account.is_open() {
+                self.leave(account.host);
+            }
         }
     }
 
@@ -171,34 +192,43 @@ impl Accounts {
         (self.max_memory / 2 / self.accounts.len().max(1)) as u64
     }
 
-    /// Who has to go, or let go of what it holds, if all together take too much memory. First,
-    /// those that are over: the largest, each once. Then, of those that peers opened, those that
-    /// have transferred nothing, those that were idle, and the others; among these, the largest of
-    /// the host whose connections take the most together.
-    pub(super) fn excess(&mut self, now: Time) -> Option<ConnectionHandle> {
+    /// Who is over and has to let go of what nobody can read, if all together take too much memory:
+    /// the largest, each once.
+    pub(super) fn over(&mut self) -> Option<ConnectionHandle> {
         if self.memory <= self.max_memory {
             return None;
         }
         let over = self.accounts.iter_mut();
-        let over = over.filter(|(_, account)| account.usage.closed && !account.has_let_go);
-        if let Some((&handle, account)) = over.max_by_key(|(_, account)| account.usage.memory) {
-            account.has_let_go = true;
-            return Some(handle);
+        let over = over.filter(|(_, a)| a.gone == Gone::Nothing && a.is_surplus());
+        let (&handle, account) = over.max_by_key(|(_, account)| account.usage.memory)?;
+        account.gone = Gone::Unreadable;
+        Some(handle)
+    }
+
+    /// Who has to go, if that isn't enough. Of those that peers opened, those that have transferred
+    /// nothing, those that were idle, and the others; among these, those that are over, with what
+    /// wasn't read, and then the largest of the host whose connections take the most together.
+    pub(super) fn excess(&mut self, now: Time) -> Option<ConnectionHandle> {
+        if self.memory <= self.max_memory {
+            return None;
         }
         let mut of_host = BTreeMap::new();
         for account in self.accounts.values() {
             *of_host.entry(account.host).or_default() += account.usage.memory;
         }
-        let open = self
-            .accounts
-            .iter()
-            .filter(|(_, account)| account.host.is_some());
+        let may_go = |account: &Account| {
+            let has_left = account.gone != Gone::All && account.is_surplus();
+            account.is_open() || account.host.is_some() && has_left
+        };
         let rank = |account: &Account| {
             let memory = (of_host[&account.host], account.usage.memory);
-            (account.standing(now), Reverse::<(usize, usize)>(memory))
+            let memory = Reverse::<(usize, usize)>(memory);
+            (account.standing(now), account.is_open(), memory)
         };
-        let first = open.min_by_key(|(_, account)| rank(account));
-        first.map(|(&handle, _)| handle)
+        let candidates = self.accounts.iter_mut().filter(|(_, a)| may_go(a));
+        let (&handle, account) = candidates.min_by_key(|(_, account)| rank(account))?;
+        account.gone = Gone::All;
+        Some(handle)
     }
 }
 
@@ -316,22 +346,30 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_lets_go_first_and_once() {
-        let mut accounts = accounts(9, 9, 1500);
-        for (handle, memory) in [(A, 500), (B, 300), (C, 400)] {
-            accounts.open(s(0), handle, host(1));
-            accounts.update(s(0), handle, usage(memory, 0));
+    fn what_is_over_lets_go_first_and_of_what_can_be_read_last() {
+        let large = 4 * CONNECTION_MEMORY;
+        let mut accounts = accounts(9, 9, (large * 3) as u64);
+        let over = |memory| Usage {
+            closed: true,
+            ..usage(memory, 1)
+        };
+        for (handle, last) in [(A, 1), (B, 2), (C, 3)] {
+            accounts.open(s(0), handle, host(last));
+            accounts.update(s(0), handle, usage(large, 1));
         }
-        for (handle, memory) in [(B, 300), (C, 400)] {
-            let closed = Usage {
-                closed: true,
-                ..usage(memory, 0)
-            };
-            accounts.update(s(0), handle, closed);
+        accounts.update(s(0), B, over(large));
+        accounts.update(s(0), C, over(large + 1));
+        let named: Vec<_> = std::iter::from_fn(|| accounts.over()).collect();
+        assert_eq!(named, [C, B], "each once");
+        // The one has nothing to be read, the other has.
+        accounts.update(s(0), C, over(CONNECTION_MEMORY + PATH_MEMORY));
+        assert_eq!(accounts.excess(s(0)), Some(B), "before one that is open");
+        assert_eq!(accounts.excess(s(0)), Some(A), "once");
+        assert_eq!(accounts.accepted, 1);
+        for handle in [A, B, C] {
+            accounts.close(handle);
         }
-        assert_eq!(accounts.excess(s(0)), Some(C), "the larger one");
-        assert_eq!(accounts.excess(s(0)), Some(B));
-        assert_eq!(accounts.excess(s(0)), Some(A), "they have nothing left");
+        assert!(accounts.per_host.is_empty() && accounts.accepted == 0 && accounts.memory == 0);
     }
 
     #[test]

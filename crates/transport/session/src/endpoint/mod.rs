@@ -414,6 +414,13 @@ impl Endpoint {
         self.heed(now, handle);
         self.register(now, handle);
         self.account(now, handle);
+        while let Some(over) = self.accounts.over() {
+            if let Some(connection) = self.connections.get_mut(&over) {
+                connection.let_go(now);
+            }
+            self.account(now, over);
+            self.touch(over);
+        }
         while let Some(excess) = self.accounts.excess(now) {
             self.turn_away(now, excess, "all connections together take too much memory");
         }

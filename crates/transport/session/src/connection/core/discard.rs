@@ -1,4 +1,4 @@
-//! What a connection lets go of that is closed because there is no room for it.
+//! What a connection lets go of that is over, because there is no room for it.
 
 use manyway_units::Time;
 
@@ -9,11 +9,15 @@ use super::super::paths::{Path, PathTransport};
 use super::Core;
 
 impl Core {
-    /// Lets go of everything but one path, on which the end is said: what a closed connection still
-    /// takes would otherwise cost others their place.
-    pub(crate) fn discard(&mut self, now: Time, initiator: bool) {
+    /// Lets go of what the application hasn't read, and of what it has written.
+    pub(crate) fn discard(&mut self) {
         self.data.streams.discard();
         self.data.datagrams.discard();
+    }
+
+    /// Lets go of everything else but one path, on which the end is said: what a closed connection
+    /// still takes would otherwise cost others their place.
+    pub(crate) fn leave_paths(&mut self, now: Time, initiator: bool) {
         self.outbox.withdraw(|_| true);
         let closable = self.paths.iter().map(|(_, path)| path);
         let closable = closable.filter(|path| path.takes_close(initiator));

@@ -180,7 +180,13 @@ impl Traffic {
 
     /// Lets go of all that the end can be said without.
     pub(super) fn discard(&mut self, now: Time) {
-        self.core.discard(now, self.initiator);
+        self.core.discard();
+        self.let_go(now);
+    }
+
+    /// The same, but for what the application may still read.
+    pub(super) fn let_go(&mut self, now: Time) {
+        self.core.leave_paths(now, self.initiator);
         let dropped = self.consents.discard().into_iter();
         dropped.for_each(|change| self.core.change(change));
     }

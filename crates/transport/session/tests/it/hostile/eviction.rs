@@ -95,3 +95,44 @@ fn a_host_with_many_connections_makes_room_before_a_transfer() {
     assert!(!victim.closed().is_empty());
     assert!(victim.closed().iter().all(|(closed, _)| *closed != handle));
 }
+
+/// An application may read slowly what has come before CLOSE, while others press for room.
+#[test]
+fn what_came_before_the_end_can_be_read_although_others_need_room() {
+    let (mut victim, mut honest, handle) = busy();
+    let mut ended = Vec::new();
+    for n in 1..=20 {
+        honest.listen(&mut victim);
+        let mut peer = Peer::connect(&mut victim, address(n, 1), 1000 + u64::from(n));
+        ended.push(victim.events.last().expect("it is open").0);
+        open(&mut victim, &mut peer, &mut honest, 255);
+        let data = Frame::Stream {
+            stream: StreamId(0),
+            offset: 0,
+            fin: true,
+            data: &[7; 1000],
+        };
+        let close = Frame::Close {
+            code: 0,
+            reason: "",
+        };
+        peer.say(&mut victim, &[data, close]);
+        honest.acknowledge(&mut victim);
+        victim.wait(Duration::from_millis(40));
+    }
+    // Each has ended by itself.
+    let closed: Vec<_> = victim
+        .closed()
+        .into_iter()
+        .map(|(closed, _)| closed)
+        .collect();
+    assert_eq!(closed, ended);
+    let now = victim.now;
+    for ended in ended {
+        let connection = victim.end.connection(ended).expect("not forgotten");
+        let read = connection.read(now, StreamId(0), usize::MAX);
+        assert_eq!(read.map(|data| data.map(|data| data.len())), Ok(Some(1000)));
+    }
+    let connection = victim.end.connection(handle).expect("it is open");
+    assert!(!connection.is_closed());
+}
