@@ -446,15 +446,15 @@ impl Connection {
     }
 
     /// A datagram could not be sent. Without a route the path between these two addresses is given
-    /// up, unless it is the last one.
+    /// up, unless it is the last one. Whether there is such a path.
     pub(crate) fn on_send_error(
         &mut self,
         now: Time,
         local: LocalId,
         remote: SocketAddr,
         kind: SendErrorKind,
-    ) {
-        self.traffic.on_send_error(now, local, remote, kind);
+    ) -> bool {
+        self.traffic.on_send_error(now, local, remote, kind)
     }
 
     /// Opens a path on a carrier, as soon as the peer's connection ids are there. Whether it is

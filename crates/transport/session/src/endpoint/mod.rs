@@ -324,12 +324,16 @@ impl Endpoint {
             // Loss detection deals with it.
             return;
         }
-        for (handle, connection) in &mut self.connections {
-            connection.on_send_error(now, local, remote, kind);
-            self.dirty.insert(*handle);
-            self.telling.insert(*handle);
+        // There may be a thousand others, which it doesn't concern.
+        let connections = self.connections.iter_mut();
+        let concerned = connections.filter_map(|(&handle, connection)| {
+            let concerns = connection.on_send_error(now, local, remote, kind);
+            concerns.then_some(handle)
+        });
+        for handle in concerned.collect::<Vec<_>>() {
+            self.touch(handle);
+            self.settle(now, handle);
         }
-        self.register_all(now);
     }
 
     /// When [`handle_timeout`](Endpoint::handle_timeout) has to be called next.

@@ -351,16 +351,16 @@ impl Traffic {
     }
 
     /// A datagram could not be sent. Without a route the path between these two addresses is given
-    /// up, unless it is the last one, or the last one that works.
+    /// up, unless it is the last one, or the last one that works. Whether there is such a path.
     pub(super) fn on_send_error(
         &mut self,
         now: Time,
         local: LocalId,
         remote: SocketAddr,
         kind: SendErrorKind,
-    ) {
+    ) -> bool {
         let Some(index) = self.core.paths().between(local, remote) else {
-            return;
+            return false;
         };
         match kind {
             SendErrorKind::TooBig => self.core.on_too_big(now, index),
@@ -377,6 +377,7 @@ impl Traffic {
             // Loss detection deals with it.
             SendErrorKind::Other => {}
         }
+        true
     }
 
     // What leaves.
