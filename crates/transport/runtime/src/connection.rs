@@ -16,7 +16,8 @@ use manyway_units::Rate;
 use tokio::task::coop::poll_proceed;
 
 use crate::connection_ref::ConnectionRef;
-use crate::driver::shared::{ConnectionState, SendState, Shared, Signals, Slot, State};
+use crate::driver::shared::{Shared, State};
+use crate::driver::slot::{ConnectionState, SendState, Signals, Slot};
 use crate::driver::waiters::Waiters;
 use crate::error::{ConnectionLost, DatagramError};
 use crate::event::Events;

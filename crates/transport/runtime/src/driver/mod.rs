@@ -9,6 +9,7 @@ pub(crate) mod reachability;
 mod readers;
 mod rests;
 pub(crate) mod shared;
+pub(crate) mod slot;
 pub(crate) mod sockets;
 pub(crate) mod thread;
 pub(crate) mod waiters;

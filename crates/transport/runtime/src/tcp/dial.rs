@@ -18,7 +18,8 @@ use tokio::net::TcpSocket;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
-use crate::driver::shared::{ConnectionState, Shared, State};
+use crate::driver::shared::{Shared, State};
+use crate::driver::slot::ConnectionState;
 use crate::interfaces::Place;
 use crate::problem::{self, foresee};
 use crate::tcp_relay::connect_through;
