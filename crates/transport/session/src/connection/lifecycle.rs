@@ -3,6 +3,7 @@
 //! It owns the state, the idle timeout and who is still to be sent CLOSE. It never looks at a path
 //! and never writes the frame: it says whom it goes to.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use manyway_units::Time;
@@ -25,8 +26,8 @@ enum State {
         code: u64,
         reason: String,
         owed: Vec<PathId>,
-        /// Datagrams that came since.
-        late: u64,
+        /// Datagrams that came since, by path: forged ones on one leave others their answers.
+        late: BTreeMap<PathId, u64>,
     },
     Closed,
 }
@@ -102,7 +103,7 @@ impl Lifecycle {
                 code,
                 reason: truncated(reason),
                 owed: owed.collect(),
-                late: 0,
+                late: BTreeMap::new(),
             };
         }
         open
@@ -117,9 +118,10 @@ impl Lifecycle {
     }
 
     /// A datagram came on a path: perhaps the peer hasn't heard. Since anybody may have sent it,
-    /// CLOSE answers the first, second, fourth, eighth … only (RFC 9000 §10.2.1).
+    /// CLOSE answers the path's first, second, fourth, eighth … only (RFC 9000 §10.2.1).
     pub(super) fn repeat(&mut self, path: PathId) {
         if let State::Closing { owed, late, .. } = &mut self.state {
+            let late = late.entry(path).or_default();
             *late += 1;
             if late.is_power_of_two() && !owed.contains(&path) {
                 owed.push(path);
@@ -191,11 +193,13 @@ mod tests {
         lifecycle.repeat(PathId(1));
         assert_eq!(lifecycle.next_close(), why(1));
         let mut answers = 0;
-        for _ in 2..1000 {
+        for _ in 1..1000 {
             lifecycle.repeat(PathId(1));
             answers += u32::from(lifecycle.next_close().is_some());
         }
-        assert_eq!(answers, 8, "the 4th, 8th … 512th");
+        assert_eq!(answers, 9, "the 2nd, 4th … 512th");
+        lifecycle.repeat(PathId(0));
+        assert_eq!(lifecycle.next_close(), why(0), "the 2nd there");
     }
 
     #[test]
