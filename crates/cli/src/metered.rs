@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use chrono::{Local, Timelike};
-use manyway::{Connection, ConnectionStats, Endpoint, PathId, PathSelector, Rate};
+use manyway::{Config, Connection, ConnectionStats, Endpoint, PathId, PathSelector, Rate};
 use manyway_units::{ByteSize, ParseQuantityError};
 use tokio::time::sleep;
 
@@ -17,8 +17,6 @@ use crate::screen::Screen;
 
 /// How often to look at the bytes and at the clock.
 const LOOK: Duration = Duration::from_millis(100);
-/// Lowest rate of a limit, in bits per second: that of `Config::limit`.
-const LOWEST_BITS: f64 = 8_000.0;
 const DAY: u32 = 24 * 60;
 
 /// `--limit`: a rate, or one for each time of day.
@@ -85,7 +83,7 @@ impl FromStr for Limit {
                 "off" => None,
                 text => {
                     let rate: Rate = text.parse().map_err(LimitError::Rate)?;
-                    if rate.bits_per_sec() < LOWEST_BITS {
+                    if rate.bits_per_sec() < Config::LOWEST_LIMIT {
                         return Err(LimitError::Low(text.to_owned()));
                     }
                     Some(rate)

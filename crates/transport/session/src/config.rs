@@ -145,6 +145,8 @@ impl Default for Config {
 impl Config {
     /// Largest `max_datagram`: what fits a UDP datagram over IPv6 with its headers, in bytes.
     pub const LARGEST_DATAGRAM: usize = 65_000;
+    /// Lowest `limit`, in bits per second.
+    pub const LOWEST_LIMIT: f64 = 8_000.0;
 
     /// The receive window to start with; it grows as the application proves to be fast.
     pub(crate) fn initial_receive_window(&self) -> u64 {
@@ -267,10 +269,9 @@ impl Config {
                 range: "1 to 4194304 packets",
             });
         }
-        if self
-            .limit
-            .is_some_and(|l| !(l.bits_per_sec() >= 8_000.0 && l.bits_per_sec().is_finite()))
-        {
+        if self.limit.is_some_and(|l| {
+            !(l.bits_per_sec() >= Self::LOWEST_LIMIT && l.bits_per_sec().is_finite())
+        }) {
             return Err(ConfigError::OutOfRange {
                 field: "limit",
                 range: "8 kbps or more",
