@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use manyway_wire::forward::{Code, Target};
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest, Ready};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, spawn_blocking};
@@ -156,9 +156,19 @@ fn unreachable(target: &Target, error: &io::Error) -> (Code, String) {
     }
 }
 
-/// Why a connection is broken that says that it is.
-fn reset_of(broken: io::Result<Ready>) -> io::Error {
-    broken.err().unwrap_or(ErrorKind::ConnectionReset.into())
+/// Waits until a connection is broken, as by a reset; reads nothing.
+async fn broken(tcp: &TcpStream) -> io::Error {
+    loop {
+        if let Err(error) = tcp.ready(Interest::ERROR).await {
+            return error;
+        }
+        if let Ok(Some(error)) | Err(error) = tcp.take_error() {
+            return error;
+        }
+        // It may be a false alarm, which has to be taken back.
+        let nothing = || Err::<(), _>(ErrorKind::WouldBlock.into());
+        let _ = tcp.try_io(Interest::ERROR, nothing);
+    }
 }
 
 /// Ends a TCP connection so that its peer sees a reset.
@@ -192,7 +202,7 @@ pub(super) async fn splice(mut tcp: TcpStream, mut stream: Stream) -> Result<(),
             tokio::select! {
                 written = send.write_all(&piece[..read]) => written.map_err(Cut::of)?,
                 // While the other side takes nothing, nothing is read here that would tell.
-                broken = from.ready(Interest::ERROR) => return Err(Cut::Tcp(reset_of(broken))),
+                error = broken(from.as_ref()) => return Err(Cut::Tcp(error)),
             }
         }
         send.finish().map_err(|error| Cut::of(error.into()))?;
@@ -235,7 +245,7 @@ mod tests {
         listener.listen(0).unwrap();
         let at = address(&listener);
         let mut queue = Vec::new();
-        let soon = Duration::from_millis(100);
+        let soon = Duration::from_secs(1);
         while let Ok(tcp) = timeout(soon, TcpStream::connect(at)).await {
             queue.push(tcp.unwrap());
         }

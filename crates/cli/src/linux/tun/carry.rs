@@ -45,7 +45,7 @@ async fn tell_of_room(screen: &Screen, connection: &Connection, mtu: u16) -> Inf
         told: false,
     };
     loop {
-        sleep(LOOK).await;
+        sleep(PATIENCE / 5).await;
         let paths = connection.stats().paths;
         let active = paths.iter().filter(|path| path.state == PathState::Active);
         let most = active.filter_map(|path| path.datagram).max();

@@ -60,7 +60,7 @@ impl Window {
 
     /// What the peer may send until it is told more, and what it will be told, in bytes.
     pub(super) fn promised(&self) -> u64 {
-        self.size.max(self.limit - self.consumed.min(self.limit))
+        self.size.max(self.limit.saturating_sub(self.consumed))
     }
 
     /// How far the window may grow from now on, in bytes. One that is larger shrinks as it is
