@@ -1,5 +1,5 @@
-//! A connection as its handles see it: its state, and the tasks that wait for its streams, datagrams
-//! and events.
+//! A connection as its handles see it: its state, and the tasks that wait for its streams,
+//! datagrams and events.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
