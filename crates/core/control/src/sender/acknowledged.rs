@@ -215,12 +215,7 @@ impl<P> Sender<P> {
         let ends_round = newly.number >= self.round_end;
         if ends_round {
             self.round_end = self.flight.next();
-            let took = match app_limited {
-                true => 0,
-                false => nanos(now.since(self.round_began)),
-            };
-            self.rounds = [took, self.rounds[0]];
-            self.round_began = now;
+            self.time_round(now, app_limited);
             self.peak = [self.peak[1], self.flight.bytes()];
             controller.on_round_end(&Round {
                 slot: self.slot,

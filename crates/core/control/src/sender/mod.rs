@@ -22,7 +22,7 @@ use std::time::Duration;
 use manyway_units::Time;
 
 use crate::controller::{Controller, NewPath, Slot};
-use crate::rtt::Rtt;
+use crate::rtt::{Rtt, nanos};
 use delivery::DeliveryRate;
 use flight::Flight;
 use pacer::Pacer;
@@ -35,8 +35,10 @@ pub use types::{
     SenderConfig, SenderStats, Sent, TimerEvent,
 };
 
-/// Acknowledgements come in bursts if rounds take more than so many smoothed round-trip times.
-const BURSTY: u64 = 2;
+/// Acknowledgements come in bursts if rounds take more than so many smoothed round-trip times. It
+/// has to be below 1.8: of a window that leaves within 0.8 round-trip times, between bursts a time
+/// T apart, the last packet's acknowledgement takes T/1.8, so that the round-trip time stays so.
+const BURSTY: f64 = 1.75;
 
 /// One subflow's sender, sans I/O. `P` is what a packet carries: whatever the owner wants back when
 /// the packet is acknowledged or lost, `()` in simulations.
@@ -66,9 +68,10 @@ const BURSTY: u64 = 2;
 #[repr(C)]
 pub struct Sender<P> {
     pacer: Pacer,
-    /// When the current round began, and how long the last two took that used the window, ns.
+    /// When the current round began, and how long rounds that use the window take, in round-trip
+    /// times, smoothed.
     round_began: Time,
-    rounds: [u64; 2],
+    stretch: f64,
     ce_count: u64,
     config: SenderConfig,
     stats: SenderStats,
@@ -145,7 +148,7 @@ impl<P> Sender<P> {
             pto_from: now,
             round_end: 0,
             round_began: now,
-            rounds: [0; 2],
+            stretch: 1.0,
             peak: [0; 2],
             ce_count: 0,
             retransmit: false,
@@ -452,20 +455,39 @@ impl<P> Sender<P> {
             } else {
                 1.25
             };
-            let window = controller.window(self.slot) * f64::from(self.config.packet_size);
-            self.pacer.set(gain * window, self.pacing_round());
+            let window = controller.window(self.slot);
+            let bytes = window * f64::from(self.config.packet_size);
+            self.pacer.set(gain * bytes, self.pacing_round(window));
         }
+    }
+
+    /// A round ends. What it took says nothing where the window wasn't used.
+    #[inline]
+    fn time_round(&mut self, now: Time, app_limited: bool) {
+        // A clock without resolution measures round trips of no time.
+        let rtt = self.rtt.smoothed_nanos().max(1_000) as f64;
+        let took = match app_limited {
+            true => 1.0,
+            false => nanos(now.since(self.round_began)) as f64 / rtt,
+        };
+        // A single long round, of a pause or a timeout, doesn't make rounds bursty.
+        let took = took.min((4.0 * BURSTY - 3.0) * self.stretch);
+        self.stretch = 0.75 * self.stretch + 0.25 * took;
+        self.round_began = now;
     }
 
     /// In this time, in ns, a window leaves at a gain of 1: the smoothed round-trip time. Where
     /// acknowledgements come in bursts (satellites, Wi-Fi that saves power), the last of a burst
     /// measures a round trip that is much shorter than the time from burst to burst, and the window
-    /// would leave as a burst, too.
+    /// would leave as a burst, too. An initial window may (RFC 9002 §7.7): a small window's rounds
+    /// are long anyway, by the time between two of its packets.
     #[inline]
-    fn pacing_round(&self) -> u64 {
+    fn pacing_round(&self, window: f64) -> u64 {
         let rtt = self.rtt.smoothed_nanos();
-        let round = self.rounds[0].min(self.rounds[1]);
-        if round > BURSTY * rtt { round } else { rtt }
+        match self.stretch > BURSTY && window > self.config.initial_window {
+            true => (rtt as f64 * self.stretch) as u64,
+            false => rtt,
+        }
     }
 }
 
