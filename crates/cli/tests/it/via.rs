@@ -42,6 +42,25 @@ fn two_hosts_that_cant_reach_each_other_meet_at_a_relay() {
     transfer.check(receiver);
 }
 
+/// The relay leads the sender to the receiver's IPv6 address first: under a name, the address that
+/// was last heard of counts. Later grants are for the IPv4 address.
+#[test]
+fn a_sender_with_one_family_meets_a_receiver_with_both_at_a_relay_with_both() {
+    let transfer = Transfer::new(24 << 20);
+    let metrics = ["--metrics", "127.0.0.1:0"];
+    let relay = Relay::start_at("127.0.0.1:0,[::1]:0", transfer.path(), "a", &metrics);
+    let receiver = transfer.receiver(&["--path", "::1", "--via", &relay.text]);
+    let mut ticket: Ticket = transfer.ticket().trim().parse().unwrap();
+    ticket.addresses = vec!["127.0.0.1:9".parse().unwrap()];
+    let (ticket, via) = (ticket.to_string(), ["--via", &relay.text]);
+    let paths = transfer.send(&[&["--to", &ticket], &via[..]].concat());
+    assert!(bytes(&paths, true) > 24 << 20, "{paths:?}");
+    transfer.check(receiver);
+    // The receiver's answers came from where the grants for them are valid.
+    let stale = relay.metric("manyway_relay_dropped_packets_total{reason=\"stale\"}");
+    assert!(stale < 50, "{stale} packets with a stale grant");
+}
+
 #[test]
 fn what_is_wrong_with_a_relay_is_said_without_its_text() {
     let transfer = Transfer::new(10);

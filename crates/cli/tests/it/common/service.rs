@@ -162,15 +162,22 @@ impl Relay {
     }
 
     pub(crate) fn start_with(dir: &Path, name: &str, more: &[&str]) -> Self {
+        Self::start_at("127.0.0.1:0", dir, name, more)
+    }
+
+    /// With these addresses, separated by commas.
+    pub(crate) fn start_at(listen: &str, dir: &Path, name: &str, more: &[&str]) -> Self {
         let key = format!("{name}.key");
         let common = ["relay", "--key-file", &key, "--allow-private", "--listen"];
         let mut command = manyway(dir, &common);
-        command.arg("127.0.0.1:0").args(more);
+        command.arg(listen).args(more);
         let mut service = Service::run(command);
         service.hear(" listens on ");
-        let address = service.address().to_string();
+        let line = service.said.lines().find(|l| l.contains(" listens on "));
+        let (_, addresses) = line.unwrap().split_once(" listens on ").unwrap();
+        let addresses = addresses.replace(" and ", ",");
         let mut command = manyway(dir, &common);
-        command.args([&address, "--invite"]).args(more);
+        command.args([&addresses, "--invite"]).args(more);
         let invite = command.spawn().unwrap();
         let text = Running(invite).finish().ok().stdout.trim().to_owned();
         Self { service, text }

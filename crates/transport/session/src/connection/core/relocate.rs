@@ -26,7 +26,7 @@ impl Core {
     /// Gives paths that have lost their socket this one.
     pub(crate) fn rebind(&mut self, now: Time, local: &Local) {
         for index in self.paths.unbound(local) {
-            self.go_on_from(now, index, local);
+            self.go_on_from(now, index, local, self.paths[index].remote());
             let path = &self.paths[index];
             if let Some(pairs) = &mut self.pairs {
                 pairs.on_opened(local.id, path.remote(), path.id());
@@ -35,21 +35,23 @@ impl Core {
     }
 
     /// A relay forwards to the socket from which it was asked last, and its grants back are for
-    /// that one: a listener's path goes on from where its newest packet came.
+    /// that one: a listener's path goes on from where its newest packet came. That may be another
+    /// of the relay's addresses, of the other family, where a relay `answers`.
     pub(crate) fn follow_relay(
         &mut self,
         now: Time,
         index: usize,
         (local, remote): (&Local, SocketAddr),
         number: u64,
+        answers: impl FnOnce(SocketAddr) -> bool,
     ) {
-        if self.paths[index].is_led_to(local.id, remote, number) {
-            self.go_on_from(now, index, local);
+        if self.paths[index].is_led_to(local.id, remote, number, answers) {
+            self.go_on_from(now, index, local, remote);
         }
     }
 
-    fn go_on_from(&mut self, now: Time, index: usize, local: &Local) {
-        let in_flight = self.paths.rebind(now, index, local);
+    fn go_on_from(&mut self, now: Time, index: usize, local: &Local, remote: SocketAddr) {
+        let in_flight = self.paths.rebind(now, index, local, remote);
         self.send_all_again(in_flight);
         self.paths.refresh(now, index);
     }

@@ -304,13 +304,44 @@ fn a_listeners_path_follows_its_relay_to_another_socket() {
         }
         send(&mut core, index);
         core.record(T0, index, (7, true), policy, false);
-        core.follow_relay(T0, index, (&other, address(1)), 7);
+        let follow = |core: &mut Core, remote, number, answers| {
+            core.follow_relay(T0, index, (&other, address(remote)), number, |_| answers);
+        };
+        follow(&mut core, 1, 7, true);
         assert_eq!(from(&core, index), LocalId(1), "not the newest packet");
-        core.follow_relay(T0, index, (&other, address(9)), 8);
+        follow(&mut core, 9, 8, false);
         assert_eq!(from(&core, index), LocalId(1), "not from the relay");
-        core.follow_relay(T0, index, (&other, address(1)), 8);
+        follow(&mut core, 1, 8, false);
         let expected = if relayed { LocalId(2) } else { LocalId(1) };
         assert_eq!(from(&core, index), expected);
         assert_eq!(core.data.has_any(), relayed, "what was in flight");
+    }
+}
+
+/// A relay that was asked from a socket of the other family sends from its other address. A
+/// listener's path goes on there and, as that may be any relay's address, back as well.
+#[test]
+fn a_listeners_path_follows_its_relay_to_its_other_address() {
+    for relayed in [true, false] {
+        let mut core = core(false);
+        let index = up(&mut core, 1);
+        let home = core.paths[index].local().clone();
+        let other = Local {
+            id: LocalId(2),
+            ..home.clone()
+        };
+        if relayed {
+            core.paths[index].set_relay(RelayHeader::back(grant(RelayType::Forward4), 1));
+        }
+        let place = |core: &Core| (core.paths[index].local().id, core.paths[index].remote());
+        let (here, there) = ((home.id, address(1)), (other.id, address(9)));
+        core.follow_relay(T0, index, (&other, address(9)), 8, |at| at == address(8));
+        assert_eq!(place(&core), here, "nobody answers there");
+        core.follow_relay(T0, index, (&other, address(9)), 8, |at| at == address(9));
+        assert_eq!(place(&core), if relayed { there } else { here });
+        core.follow_relay(T0, index, (&home, address(7)), 9, |_| false);
+        assert_eq!(place(&core), if relayed { there } else { here });
+        core.follow_relay(T0, index, (&home, address(1)), 9, |_| false);
+        assert_eq!(place(&core), here, "back");
     }
 }

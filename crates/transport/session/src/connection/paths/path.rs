@@ -105,6 +105,8 @@ pub(crate) struct Path {
     transport: PathTransport,
     /// Set on a path through a relay.
     relay: Option<RelayHeader>,
+    /// The relay's address that a listener's path led through before.
+    pub(super) relay_before: Option<SocketAddr>,
     /// It carries data only while no better path works.
     pub(super) standby: bool,
     pub(super) observer: Option<Box<dyn Observer>>,
@@ -194,6 +196,7 @@ impl Path {
             datagram: config.datagram,
             transport: new.transport,
             relay: new.relay,
+            relay_before: None,
             standby: false,
             observer: None,
         }

@@ -87,12 +87,21 @@ impl PathSet {
         })
     }
 
-    /// The path goes on from another socket of ours: a listener can't open another path. What was
-    /// in flight comes back.
-    pub(crate) fn rebind(&mut self, now: Time, index: usize, local: &Local) -> Vec<(u64, Payload)> {
+    /// The path goes on from another socket of ours, and to this address of its relay if it has
+    /// one: a listener can't open another path. What was in flight comes back.
+    pub(crate) fn rebind(
+        &mut self,
+        now: Time,
+        index: usize,
+        local: &Local,
+        remote: SocketAddr,
+    ) -> Vec<(u64, Payload)> {
         let path = &mut self.slab[index];
         path.local = local.clone();
         path.unbound = false;
+        if path.remote != remote {
+            path.relay_before = Some(std::mem::replace(&mut path.remote, remote));
+        }
         // The peer learns our new address from it.
         path.probe();
         path.migration = Default::default();

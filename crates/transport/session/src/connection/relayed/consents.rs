@@ -36,6 +36,8 @@ pub(crate) struct Consents {
 struct Slot {
     seq: u64,
     relay: Option<RelayAddress>,
+    /// It has answered us since it was named.
+    answered: bool,
     /// When a consent was passed on, and for which of our addresses.
     told: Option<(Time, SocketAddr)>,
     /// When it last turned out that the relay stays, though somebody had said that it leaves.
@@ -111,6 +113,7 @@ impl Consents {
         let known = self.slots.entry(slot).or_insert(Slot {
             seq,
             relay: None,
+            answered: false,
             told: None,
             stayed: None,
         });
@@ -121,6 +124,7 @@ impl Consents {
             return Vec::new();
         }
         known.told = None;
+        known.answered &= before == relay;
         if before == relay {
             return relay.map(Change::RelayRefreshed).into_iter().collect();
         }
@@ -140,6 +144,7 @@ impl Consents {
             if known.relay != Some(relay) {
                 continue;
             }
+            known.answered = true;
             // Half of a grant's life: the one minted with the last consent holds for another half.
             let enough = known
                 .told
@@ -152,6 +157,13 @@ impl Consents {
             actions.push(Action::Say(Frame::Consent { slot, seq, consent }));
         }
         actions
+    }
+
+    /// Whether a relay at this address, which the initiator has named, has answered us. An address
+    /// that only the initiator speaks of may be a stranger's.
+    pub(crate) fn has_answered(&self, address: SocketAddr) -> bool {
+        let here = |slot: &Slot| slot.relay.is_some_and(|relay| relay.address == address);
+        self.slots.values().any(|slot| slot.answered && here(slot))
     }
 
     /// A relay doesn't honour what goes in front of some datagrams: if they are ours, who asked for

@@ -456,7 +456,8 @@ impl Traffic {
         from: (&Local, SocketAddr),
         number: u64,
     ) {
-        self.core.follow_relay(now, index, from, number);
+        let answers = |address| self.consents.has_answered(address);
+        self.core.follow_relay(now, index, from, number, answers);
     }
 
     /// A packet has opened. Where it came from.

@@ -106,13 +106,24 @@ impl Path {
         Origin::Candidate(at)
     }
 
-    /// Whether a packet that came from the relay shows that this has been asked from another
-    /// socket of ours, a listener's, than the one that the path sends from.
-    pub(crate) fn is_led_to(&self, local: LocalId, remote: SocketAddr, number: u64) -> bool {
+    /// Whether a packet shows that its relay was asked from another socket of ours, a listener's,
+    /// than the one that the path sends from. A relay with several addresses sends from the one
+    /// that was asked, so `answers` has to know that there is a relay at the others.
+    pub(crate) fn is_led_to(
+        &self,
+        local: LocalId,
+        remote: SocketAddr,
+        number: u64,
+        answers: impl FnOnce(SocketAddr) -> bool,
+    ) -> bool {
         let back = |relay: &RelayHeader| relay.route.is_none();
+        let led = || match self.remote == remote {
+            true => self.local.id != local,
+            false => self.relay_before == Some(remote) || answers(remote),
+        };
         self.relay.as_ref().is_some_and(back)
-            && (self.remote, self.local.id != local) == (remote, true)
             && self.received.largest().is_none_or(|l| number > l)
+            && led()
     }
 
     /// The packet's frames were handled: it is acknowledged by the policy, or at once.
