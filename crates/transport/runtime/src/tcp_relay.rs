@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use manyway_session::{ListenKey, ListenerName, RelayAccess, RelayAddress};
+use manyway_session::{ListenKey, ListenerName, RelayAccess, RelayAddress, RelayId};
 use manyway_units::Backoff;
 use manyway_wire::DecodeError;
 use manyway_wire::relay::{
@@ -76,6 +76,13 @@ pub enum TcpRelayProblem {
 }
 
 impl TcpRelayProblem {
+    /// This host has no address that could reach it.
+    fn is_ours(&self) -> bool {
+        use io::ErrorKind::{AddrNotAvailable, NetworkUnreachable};
+        let ours = [AddrNotAvailable, NetworkUnreachable];
+        matches!(self, Self::Io(error) if ours.contains(&error.kind()))
+    }
+
     fn at(self, relay: SocketAddr) -> TcpRelayError {
         TcpRelayError {
             relay,
@@ -133,10 +140,16 @@ pub struct TcpRelayListener {
 }
 
 impl TcpRelayListener {
-    /// Listens at `relay` under the [name](manyway_session::listener_name) of `key`. `connect`
-    /// opens a connection to the relay, by whatever interface and with whatever options are wanted:
-    /// one to be called on, and one for each call.
-    pub fn start<C, F>(relay: RelayAddress, key: ListenKey, connect: C) -> Self
+    /// Listens at `relay` under the [name](manyway_session::listener_name) of `key`, at the first
+    /// of its addresses that answers: a name is one listener's. `connect` opens a connection to the
+    /// relay, by whatever interface and with whatever options are wanted: one to be called on, and
+    /// one for each call.
+    pub fn start<C, F>(
+        relay: RelayId,
+        addresses: Vec<SocketAddr>,
+        key: ListenKey,
+        connect: C,
+    ) -> Self
     where
         C: Fn(SocketAddr) -> F + Send + Sync + 'static,
         F: Future<Output = io::Result<TcpStream>> + Send + 'static,
@@ -145,6 +158,7 @@ impl TcpRelayListener {
         let (tell, status) = watch::channel(ListenStatus::Connecting);
         let listener = Listener {
             relay,
+            addresses,
             key,
             connect: Arc::new(connect),
             accepted,
@@ -189,7 +203,8 @@ impl fmt::Debug for TcpRelayListener {
 }
 
 struct Listener<C> {
-    relay: RelayAddress,
+    relay: RelayId,
+    addresses: Vec<SocketAddr>,
     key: ListenKey,
     connect: Arc<C>,
     accepted: mpsc::Sender<TcpStream>,
@@ -205,11 +220,10 @@ where
     async fn run(self) {
         let mut failures = 0;
         loop {
-            let problem = self.listen().await;
+            let error = self.listen_somewhere().await;
             if matches!(*self.tell.borrow(), ListenStatus::Listening) {
                 failures = 0;
             }
-            let error = problem.at(self.relay.address);
             tracing::debug!(%error, "not listening at the relay");
             self.tell.send_replace(ListenStatus::Failed(error.into()));
             sleep(RETRY.delay(failures)).await;
@@ -217,13 +231,37 @@ where
         }
     }
 
+    /// Listens at the first address where that is possible until it ends, and says why it has. Of
+    /// several errors, the first counts that isn't this host's lack of an address.
+    async fn listen_somewhere(&self) -> TcpRelayError {
+        let mut first: Option<TcpRelayError> = None;
+        for &address in &self.addresses {
+            let listening = self.tell.subscribe();
+            let relay = RelayAddress {
+                address,
+                id: self.relay,
+            };
+            let error = self.listen(relay).await.at(address);
+            if listening.has_changed().is_ok_and(|changed| changed) {
+                return error;
+            }
+            if first.as_ref().is_none_or(|first| first.problem.is_ours()) {
+                first = Some(error);
+            }
+        }
+        match first {
+            Some(error) => error,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Listens until that ends, and says why it has.
-    async fn listen(&self) -> TcpRelayProblem {
+    async fn listen(&self, relay: RelayAddress) -> TcpRelayProblem {
         let request = StreamRequest::Listen(StreamListen {
-            relay: self.relay.id,
+            relay: relay.id,
             key: self.key,
         });
-        let mut stream = match open(&*self.connect, self.relay, request).await {
+        let mut stream = match open(&*self.connect, relay, request).await {
             Ok(stream) => stream,
             Err(problem) => return problem,
         };
@@ -236,7 +274,7 @@ where
             tokio::select! {
                 reply = buffer.read(&mut read) => match reply {
                     Ok(StreamReply::Ping) => unanswered = false,
-                    Ok(StreamReply::Call(token)) => self.answer(token),
+                    Ok(StreamReply::Call(token)) => self.answer(relay, token),
                     Ok(StreamReply::Leaving) => return TcpRelayProblem::Leaving,
                     Ok(other) => return unexpected(other),
                     Err(problem) => return problem,
@@ -256,12 +294,11 @@ where
 
     /// Takes a call, beside others. A relay that makes more calls than there are callers gains
     /// nothing.
-    fn answer(&self, token: manyway_wire::relay::CallToken) {
+    fn answer(&self, relay: RelayAddress, token: manyway_wire::relay::CallToken) {
         let Ok(permit) = Arc::clone(&self.calls).try_acquire_owned() else {
-            tracing::debug!(relay = %self.relay.address, "too many simultaneous calls");
+            tracing::debug!(relay = %relay.address, "too many simultaneous calls");
             return;
         };
-        let relay = self.relay;
         let request = StreamRequest::Answer(StreamAnswer {
             relay: relay.id,
             token,

@@ -1,12 +1,13 @@
 //! Accepts TCP connections that relays pass on: the listener keeps a connection open to each relay,
 //! over which the relay announces callers.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use manyway_session::{Purpose, RelayAddress, listen_key};
+use manyway_session::{Purpose, RelayAddress, RelayId, listen_key};
 use tokio::net::TcpStream;
 use tokio::time::interval;
 
@@ -32,12 +33,18 @@ pub(crate) fn listen_at(shared: &Arc<Shared>, secret: &[u8; 32], relays: &[Relay
         Ok(tasks) => tasks,
         Err(error) => return tracing::warn!(%error, "can't listen at relays over TCP"),
     };
-    for &relay in relays {
-        let key = listen_key(secret, &relay.id);
+    let mut addresses: BTreeMap<_, Vec<SocketAddr>> = BTreeMap::new();
+    for relay in relays {
+        addresses.entry(relay.id).or_default().push(relay.address);
+    }
+    for (relay, addresses) in addresses {
+        let key = listen_key(secret, &relay);
         let from = Arc::downgrade(shared);
         let start = move || {
             let from = from.clone();
-            TcpRelayListener::start(relay, key, move |to| open(from.clone(), to))
+            TcpRelayListener::start(relay, addresses.clone(), key, move |to| {
+                open(from.clone(), to)
+            })
         };
         let events = shared.look(|state| state.events());
         tasks.spawn(accept(Arc::downgrade(shared), relay, start, events));
@@ -46,7 +53,7 @@ pub(crate) fn listen_at(shared: &Arc<Shared>, secret: &[u8; 32], relays: &[Relay
 
 async fn accept(
     shared: Weak<Shared>,
-    relay: RelayAddress,
+    relay: RelayId,
     start_listener: impl Fn() -> TcpRelayListener,
     mut events: Events,
 ) {
@@ -84,8 +91,7 @@ async fn accept(
         // All calls that a relay passes on count as its own.
         let remote = stream.peer_addr();
         if remote.is_ok_and(|remote| !shared.act(|state| state.make_room(remote.ip()))) {
-            let relay = relay.address;
-            tracing::debug!(%relay, "too many calls through this relay carry no path");
+            tracing::debug!(?relay, "too many calls through this relay carry no path");
             continue;
         }
         let new = NewCarrier {
@@ -95,7 +101,7 @@ async fn accept(
             relay: true,
         };
         if let Err(error) = start(&shared, new) {
-            tracing::debug!(relay = %relay.address, %error, "no session needs this call");
+            tracing::debug!(?relay, %error, "no session needs this call");
         }
     }
 }

@@ -8,7 +8,7 @@ use manyway_runtime::{
     CarrierKind, Carriers, Config, Connection, Endpoint, EndpointOptions, PathState, TcpOptions,
     Ticket,
 };
-use manyway_session::{RelayAccess, listen_key, listener_name};
+use manyway_session::{RelayAccess, RelayAddress, listen_key, listener_name};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
@@ -151,6 +151,34 @@ async fn a_listener_is_called_at_the_address_that_is_left() {
     until(|| connections(from, relay.access.relay.address) == 0).await;
     until(|| names().len() == 1 && active(&connected) == 1).await;
     assert_ne!(names(), first);
+    relay.stop().await;
+}
+
+/// A name is one listener's: two, at the addresses of one relay, would take it from each other.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_relay_with_several_addresses_is_listened_at_once() {
+    let keys = tempfile::tempdir().unwrap();
+    let relay = start(keys.path(), "0.0.0.0:0");
+    let port = relay.access.relay.address.port();
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let closed = closed.local_addr().unwrap().port();
+    let listener = bind("127.0.0.1", Carriers::Tcp, config()).await;
+    let mut ticket = listener.listen().unwrap();
+    let places = [
+        ([127, 0, 0, 1], closed),
+        ([127, 0, 0, 1], port),
+        ([127, 0, 0, 2], port),
+    ];
+    let addresses = places.map(|(ip, port)| RelayAddress {
+        address: SocketAddr::from((ip, port)),
+        id: relay.access.relay.id,
+    });
+    listener.listen_at(&mut ticket, &addresses);
+    let counters = || relay.handle.streams().unwrap();
+    until(|| counters().listening == 1).await;
+    // A listener that has lost its name tries again after a second.
+    sleep(Duration::from_millis(2500)).await;
+    assert_eq!((counters().listening, counters().accepted), (1, 1));
     relay.stop().await;
 }
 

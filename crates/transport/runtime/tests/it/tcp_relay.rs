@@ -19,7 +19,7 @@ use crate::relay::start;
 const KEY: ListenKey = ListenKey([4; 16]);
 
 async fn listening(relay: RelayAddress) -> TcpRelayListener {
-    let listener = TcpRelayListener::start(relay, KEY, TcpStream::connect);
+    let listener = TcpRelayListener::start(relay.id, vec![relay.address], KEY, TcpStream::connect);
     let mut status = listener.status();
     let listens = |status: &ListenStatus| matches!(status, ListenStatus::Listening);
     status.wait_for(listens).await.unwrap();
@@ -189,7 +189,8 @@ async fn a_relay_that_calls_without_end_gains_little() {
         held.len()
     });
     let relay = elsewhere(address).relay;
-    let _listening = TcpRelayListener::start(relay, KEY, TcpStream::connect);
+    let _listening =
+        TcpRelayListener::start(relay.id, vec![relay.address], KEY, TcpStream::connect);
     let calls = counted.await.unwrap();
     assert!((1..=16).contains(&calls), "{calls}");
 }
