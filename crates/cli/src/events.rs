@@ -6,11 +6,12 @@ use std::net::SocketAddr;
 
 use manyway::{
     Connection, ConnectionStats, Endpoint, Event, PathDownReason, PathEvent, PathId, PathProblem,
-    PickReason, ProblemKind, Rate,
+    PathStats, PickReason, ProblemKind, Rate,
 };
 use tokio::time::Instant;
 use tracing::{debug, info};
 
+use crate::diagnosis::Diagnosis;
 use crate::meter::SETTLE;
 use crate::progress::Report;
 use crate::reports::Reporter;
@@ -93,7 +94,9 @@ impl<'a> PathNews<'a> {
     /// hasn't named: many of these lead elsewhere.
     fn explain(&mut self, problem: &PathProblem) {
         self.explained.insert(problem.name.clone());
-        let words = explanation(problem);
+        let paths = self.connection.stats().paths;
+        let relay = |path: &PathStats| path.relay && path.remote == problem.remote;
+        let words = explanation(problem, paths.iter().any(relay));
         match self.named || !problem.tunnel {
             true => self.screen.say(&words),
             false => info!("{words}"),
@@ -128,9 +131,12 @@ impl<'a> PathNews<'a> {
 
 /// Why a path of a connection doesn't work. The other side has been there, so whoever reads this
 /// needn't start a listener: it may be the listener.
-fn explanation(problem: &PathProblem) -> String {
+fn explanation(problem: &PathProblem, relay: bool) -> String {
     let (name, remote) = (&problem.name, problem.remote);
     match problem.kind {
+        ProblemKind::Refused if relay => {
+            format!("the relay isn't at {remote} any more: check that it runs")
+        }
         ProblemKind::Refused => {
             format!("{name} is unused: the other side isn't at {remote} any more")
         }
@@ -313,6 +319,9 @@ fn tell(screen: &Screen, event: &Event) {
         Event::Path(PathEvent::RelaysPicked { relays, reason }) => {
             info!("{}", picked(relays, *reason))
         }
+        Event::Path(PathEvent::RelayRefused { relay, reason }) => {
+            screen.say(&Diagnosis::RelayRefuses(*relay, reason.clone()).to_string());
+        }
         Event::Path(PathEvent::FewRelays {
             alive,
             known,
@@ -466,11 +475,14 @@ mod tests {
             kind,
             tunnel: false,
         };
-        let refused = explanation(&problem(ProblemKind::Refused));
+        let refused = explanation(&problem(ProblemKind::Refused), false);
         let gone = "eth0 is unused: the other side isn't at 192.0.2.1:443 any more";
         assert_eq!(refused, gone);
+        let refused = explanation(&problem(ProblemKind::Refused), true);
+        let gone = "the relay isn't at 192.0.2.1:443 any more: check that it runs";
+        assert_eq!(refused, gone);
         let other = problem(ProblemKind::NoRoute);
-        assert_eq!(explanation(&other), other.to_string());
+        assert_eq!(explanation(&other, false), other.to_string());
     }
 
     /// Datagrams get through again, so the TCP connection in their place isn't needed.

@@ -72,6 +72,13 @@ pub enum PathEvent {
         /// The reason for the change.
         reason: PickReason,
     },
+    /// A relay that has granted access refuses it now: the access has ended or was revoked.
+    RelayRefused {
+        /// The relay.
+        relay: SocketAddr,
+        /// Its reason, in words.
+        reason: String,
+    },
     /// For some time, fewer relays have been alive than
     /// [`Config::selection`](crate::Config::selection) wants. The connection uses those that are
     /// alive, and reports this once.

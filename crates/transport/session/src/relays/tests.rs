@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use manyway_relay::{Action, Config, Keys, Relay, keys::public_key};
-use manyway_wire::relay::{Consent, Grant, RateClass, RelayReply, RelayType, Stale, StaleReason};
+use manyway_relay::{AccountTag, Action, Config, Keys, Relay, keys::public_key};
+use manyway_wire::relay::{
+    Consent, Grant, RateClass, Refusal, RelayReply, RelayType, Stale, StaleReason,
+};
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand::rngs::ChaCha20Rng;
@@ -541,6 +543,23 @@ fn a_voucher_that_is_refused_ends_it() {
             "{news:?}"
         );
     }
+}
+
+#[test]
+fn access_that_ends_is_told() {
+    let mut talk = Talk::new(14);
+    let consent = talk.consent(Time::ZERO);
+    talk.client.on_consent(Time::ZERO, 0, 0, consent);
+    talk.run(Time::ZERO, true);
+    let [News::Granted(route)] = talk.client.take_news()[..] else {
+        panic!("no grants");
+    };
+    let account = AccountTag::in_voucher(&talk.access.access.voucher.terms);
+    talk.relay.set_revoked([account].into_iter().collect());
+    talk.client.distrust(Time::ZERO + SECOND, route);
+    talk.run(Time::ZERO + SECOND, true);
+    let refused = News::Refused(talk.access.relay.address, Refusal::Revoked);
+    assert_eq!(talk.client.take_news(), [refused, News::Gone(route)]);
 }
 
 /// What is given for two hours has to be renewed while a long transfer runs.

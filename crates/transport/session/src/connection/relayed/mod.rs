@@ -29,7 +29,7 @@ use rand::{Rng, RngExt};
 
 use crate::config::Config;
 use crate::driver::{Local, LocalId, Transmit};
-use crate::event::PathDownReason;
+use crate::event::{PathDownReason, PathEvent};
 use crate::relays::{News, RelayAccess, RelayClient, RelayRoute};
 use crate::stats::{RelayState, RelayStats, SelectionStats};
 
@@ -293,6 +293,11 @@ impl RelayedPaths {
             News::Leaving(route) => self.on_leaving(route, paths),
             News::Left(route) => self.on_left(now, route, paths),
             News::Stays(route) => self.on_stays(route, paths),
+            News::Refused(relay, reason) => {
+                let reason = reason.to_string();
+                let event = PathEvent::RelayRefused { relay, reason };
+                self.actions.push_back(Action::Tell(event));
+            }
             News::Gone(route) => self.on_gone(now, route, paths),
         }
     }

@@ -180,7 +180,7 @@ impl Endpoint {
                 News::Granted(route) => self.begin_try(now, handle, route),
                 News::Renewed(_) => {}
                 // It is good enough to say who else there is.
-                News::Leaving(_) | News::Left(_) | News::Stays(_) => {}
+                News::Leaving(_) | News::Left(_) | News::Stays(_) | News::Refused(..) => {}
                 News::Gone(route) => self.end_try(handle, route),
             }
         }

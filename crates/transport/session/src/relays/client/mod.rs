@@ -57,6 +57,8 @@ pub(crate) enum News {
     Left(RelayRoute),
     /// It isn't leaving, or not any more.
     Stays(RelayRoute),
+    /// The relay at this address refuses what it has granted before.
+    Refused(SocketAddr, Refusal),
     /// It is no more: socket or relay are gone, or the relay refuses or doesn't answer.
     Gone(RelayRoute),
 }

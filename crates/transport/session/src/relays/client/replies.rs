@@ -105,13 +105,17 @@ impl RelayClient {
             return false;
         };
         (state.sent, state.next, state.own) = (0, None, None);
-        let slot = state.slot;
+        let (slot, address) = (state.slot, state.relay);
+        let (granted, mut first) = (state.grants.is_some(), true);
         tracing::debug!(relay = %state.relay, reason = %refused.reason, "no grants");
         if let Some(relay) = self.relays.get_mut(&slot) {
-            relay.refused = Some(refused.reason);
+            first = relay.refused.replace(refused.reason).is_none();
         }
         match refused.reason {
             Refusal::Voucher | Refusal::VoucherExpired | Refusal::Revoked | Refusal::Address => {
+                if granted && first {
+                    self.news.push(News::Refused(address, refused.reason));
+                }
                 self.remove(route)
             }
             Refusal::Leaving => {
