@@ -258,6 +258,7 @@ fn announce(screen: &Screen, server: &Server, args: &RelayArgs) {
             "This host has no public address: give the relay's with `--advertise`, or use \
              `--allow-private`",
         );
+        return;
     }
     if args.advertise.is_empty() && ambiguous(&args.listen, &reachable) {
         screen.say(

@@ -13,8 +13,8 @@ pub(crate) struct ContentArgs {
     ///
     /// As in rsync, `*` and `?` don't match `/`, `**` does. A pattern that begins with `/` matches
     /// from the top of the sent files; any other pattern matches the end of a name. A pattern with
-    /// `/` at its end matches only directories. manyway also leaves out everything in a directory
-    /// that it leaves out. `--delete` doesn't remove names that match.
+    /// `/` at its end matches only directories. Leaving out a directory leaves out everything in
+    /// it. `--delete` doesn't remove names that match.
     #[arg(long, value_name = "PATTERN", value_delimiter = '\n')]
     pub(crate) exclude: Vec<String>,
 

@@ -115,11 +115,11 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = CONNECT_EXAMPLES, override_usage = CONNECT_USAGE)]
 pub(crate) struct ConnectArgs {
-    /// Ticket of `manyway serve` (mw1…, or @FILE with it) and the target
+    /// Ticket of `manyway serve` (mw1…, @FILE with it, or a code) and the target
     #[arg(value_names = ["TICKET", "HOST:PORT"], num_args = 0..=2)]
     pub(crate) what: Vec<String>,
 
-    /// Ticket of `manyway serve`, @FILE, or the name of a peer, as an option
+    /// Ticket or code of `manyway serve`, @FILE, or a peer's name, as an option
     #[arg(long, value_name = "TICKET")]
     pub(crate) to: Option<String>,
 

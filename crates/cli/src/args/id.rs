@@ -7,9 +7,9 @@ use clap::{Args, Subcommand};
 /// Print this host's id, and make an identity if there is none
 ///
 /// An identity is a key pair in a file that only you can read. Its public half is the id that this
-/// command prints; it isn't a secret. Once this host has an identity, it proves it to every
-/// listener that it connects to, and its tickets contain the id. Listeners admit only those ids
-/// that you name if you start them with `--allow-peer`.
+/// command prints; it isn't a secret. A host with an identity proves it to every listener that it
+/// connects to, and its tickets contain the id. A listener with `--allow-peer` admits only the ids
+/// that you name.
 #[derive(Debug, Args)]
 #[command(after_help = ID_EXAMPLES)]
 pub(crate) struct IdArgs {
@@ -32,7 +32,7 @@ Examples:
 
 /// Give names to other hosts
 ///
-/// A name takes the place of a ticket in `--to` and `--from`, and that of an id in `--allow-peer`.
+/// Use a name in place of a ticket in `--to` and `--from`, and of an id in `--allow-peer`.
 /// The names are in ~/.config/manyway/peers, which only you can read.
 #[derive(Debug, Args)]
 #[command(after_help = PEERS_EXAMPLES)]
@@ -59,8 +59,8 @@ pub(crate) enum PeersCommand {
         /// Id (id1…) that `manyway id` prints there, ticket (mw1…) of a listener there, or @FILE
         /// with one
         ///
-        /// A ticket contains the id, and also leads to the listener. One that a listener with
-        /// `--allow-peer` printed stays valid when that listener starts again.
+        /// A ticket contains the id, and leads to the listener. A ticket of a listener with
+        /// `--allow-peer` stays valid when that listener restarts.
         #[arg(value_name = "ID|TICKET")]
         who: String,
     },

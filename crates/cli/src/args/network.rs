@@ -30,8 +30,8 @@ pub(crate) struct NetworkArgs {
 
     /// Transport for packets: UDP, TCP, or UDP with TCP where UDP fails
     ///
-    /// Except with `udp`, the listener, which is the side that prints a ticket, also accepts TCP
-    /// connections, on the TCP port with the number of its UDP port. The kernel controls congestion
+    /// Except with `udp`, the listener (the side that prints a ticket) also accepts TCP
+    /// connections, on the TCP port with its UDP port's number. The kernel controls congestion
     /// on TCP paths, so `--cc` has no effect there.
     #[arg(long, value_name = "tcp|udp|auto", default_value = "auto")]
     pub(crate) carrier: Carriers,
@@ -51,7 +51,7 @@ pub(crate) struct NetworkArgs {
     #[arg(long, overrides_with = "cc")]
     pub(crate) background: bool,
 
-    /// Which path carries the next data that this side sends; a wrong name lists all schedulers
+    /// Scheduler that chooses the path for data from this side; a wrong name lists all
     ///
     /// `redundant` sends everything on every path.
     #[arg(long, value_name = "NAME", default_value_t = Scheduler::default())]
@@ -105,8 +105,8 @@ pub(crate) struct RelaySourceArgs {
     /// Relay to use: a RELAY (mr1…), or @FILE with one per line; repeatable
     ///
     /// A sender with `--cc mpath` tries the relays and keeps those that add capacity. With any
-    /// other law, it opens a path through each. The listener, which is the side that prints a
-    /// ticket, names up to 8 relays in the ticket, and others can reach it through these. Other
+    /// other law, it opens a path through each. The listener (the side that prints a ticket) names
+    /// up to 8 relays in the ticket; others can reach it through these. Other
     /// users of this host can see a RELAY on the command line, but not one from @FILE or the
     /// environment.
     #[arg(long, value_name = "RELAY", value_delimiter = ',')]
@@ -117,8 +117,8 @@ pub(crate) struct RelaySourceArgs {
     ///
     /// The registry chooses relays at random, and manyway uses them like those of `--via`. With
     /// `--cc mpath`, it fetches further relays once it has tried all of them; with `--pick`, when
-    /// too few of them work. Initiators can reach the listener, which is the side that prints a
-    /// ticket, through some of them. One-time codes need a registry, too: the first that is named.
+    /// too few of them work. Initiators can reach the listener (the side that prints a ticket)
+    /// through some of them. One-time codes use the first registry that you name.
     #[arg(long, value_name = "URL", value_delimiter = ',')]
     pub(crate) registry: Vec<RegistryUrl>,
 

@@ -15,7 +15,7 @@ use super::network::{NetworkArgs, RelaySourceArgs};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PathsArgs {
-    /// Ticket or code of the receiver, @FILE with it, or the name of a peer
+    /// The receiver's ticket or code, @FILE with it, or a peer's name
     #[arg(long, value_name = "TICKET")]
     pub(crate) to: String,
 

@@ -43,7 +43,8 @@ pub(crate) struct RelayArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
 
-    /// Interval between new keys for grants; the previous keys stay valid for one more interval
+    /// Interval between new keys for grants, at least 2 min; the previous keys stay valid for one
+    /// more interval
     #[arg(
         long,
         value_name = "TIME",
@@ -133,7 +134,7 @@ pub(crate) struct TcpArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct LimitArgs {
-    /// Highest total forwarding rate, e.g. 200Mbps
+    /// Highest total forwarding rate, e.g. 200Mbps; at least 100kbps
     #[arg(long, value_name = "RATE")]
     pub(crate) limit: Option<Rate>,
 
@@ -155,7 +156,7 @@ pub(crate) struct AccessArgs {
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     pub(crate) trust: Vec<RelayId>,
 
-    /// Print a new RELAY (mr1…) that gives one person access by `--via`, and exit; it is a secret
+    /// Print a new RELAY (mr1…), a secret that gives one person access by `--via`, and exit
     #[arg(long, group = "inviting")]
     pub(crate) invite: bool,
 
@@ -184,7 +185,7 @@ pub(crate) struct AccessArgs {
     /// Revoke an invitation, and exit: by its name or its account in the list, or by its RELAY
     /// (mr1…, or @FILE with it)
     ///
-    /// The relay refuses it from then on, also while it runs. Grants that it issued before end
+    /// A running relay, too, refuses it from then on. Grants that it issued before end
     /// within two minutes, and streams over TCP end at once.
     #[arg(long, value_name = "NAME|ACCOUNT|RELAY", group = "inviting")]
     pub(crate) revoke: Option<String>,

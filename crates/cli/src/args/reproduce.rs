@@ -6,8 +6,8 @@ use clap::Args;
 
 /// Reproduce five papers on multipath transfer: every table and figure, in one report
 ///
-/// manyway runs the experiments of the papers and writes report.html, which needs nothing else, and
-/// report.json. For each claim, both give the paper's result and ours, and say whether it holds.
+/// manyway runs the experiments of the papers and writes report.json and the self-contained
+/// report.html. For each claim, both give the paper's result and ours, and say whether it holds.
 /// manyway keeps finished studies in the directory: after an interruption, run the same command to
 /// continue. `--full` also writes manyway-results.tar, an archive of the report and all of its
 /// data.

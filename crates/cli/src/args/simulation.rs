@@ -57,8 +57,8 @@ pub(crate) struct PacketLog {
     /// pcapng for packets.pcapng, qlog for files of the sessions, or several, separated by commas
     ///
     /// packets.csv has a line for each event at a link, and packets.pcapng is a capture for
-    /// Wireshark, with an interface for each link and without payload. The files take some 230
-    /// bytes for each packet at each link in packets.csv, and 80 in packets.pcapng. qlog, for qvis,
+    /// Wireshark, with an interface for each link and without payload. A packet takes some 230
+    /// bytes for each link in packets.csv, and 80 in packets.pcapng. qlog, for qvis,
     /// needs the stack level. Each end of each path has a file, such as
     /// qlog-0-phone-sender-0-path-1.sqlog.
     #[arg(

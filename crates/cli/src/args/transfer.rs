@@ -28,7 +28,7 @@ pub(crate) struct SendArgs {
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<OsString>,
 
-    /// Ticket or code of the receiver, @FILE with it, or the name of a peer
+    /// The receiver's ticket or code, @FILE with it, or a peer's name
     ///
     /// Other users of this host can see a ticket on the command line, but not one from @FILE or the
     /// environment. A code is useless once it has been used.
@@ -93,7 +93,7 @@ Examples:
 /// here; use `--dry-run` first to list them. If the receiver printed the ticket, give these options
 /// to the receiver: `manyway recv --overwrite --delete`.
 #[derive(Debug, Args)]
-#[command(after_help = SYNC_EXAMPLES)]
+#[command(after_help = SYNC_EXAMPLES, after_long_help = SYNC_EXAMPLES)]
 pub(crate) struct SyncArgs {
     #[command(flatten)]
     pub(crate) send: SendArgs,
@@ -109,7 +109,7 @@ Examples:
 /// Receive files and directories
 ///
 /// Without a ticket, manyway prints one and receives files from senders until you stop it. With a
-/// ticket, it fetches the sender's files. A code, a number and three words, stands for a ticket at
+/// ticket, it fetches the sender's files. A code (a number and three words) stands for a ticket at
 /// a registry.
 #[derive(Debug, Args)]
 #[command(after_help = RECV_EXAMPLES, override_usage = RECV_USAGE)]
@@ -222,8 +222,8 @@ pub(crate) struct RetryArgs {
     /// End the transfer as interrupted if it makes no progress for TIME [default: never]
     ///
     /// Progress means that content moves on the network or on this host's disk, or that the list of
-    /// files grows. There is none while a side hashes large files or waits for its user's answer,
-    /// so choose a TIME that is long enough. 0 means never.
+    /// files grows. Hashing large files and waiting for a user's answer aren't progress, so choose
+    /// a TIME that is long enough. 0 means never.
     #[arg(long, value_name = "TIME", value_parser = time_or_never)]
     pub(crate) timeout: Option<Duration>,
 }
@@ -251,8 +251,8 @@ pub(crate) struct ArrivalArgs {
 
     /// Keep all permission bits [default: apply the umask]; when sending, only with HOST:DIR
     ///
-    /// A file gets its setuid bit only with `--owner`, too, and its setgid bit only with `--group`:
-    /// give all of these only to senders that you trust.
+    /// Setuid bits of files also need `--owner`, and setgid bits `--group`. Use these options only
+    /// if you trust the sender.
     #[arg(long)]
     pub(crate) perms: bool,
 
@@ -358,7 +358,7 @@ pub(crate) struct GuardArgs {
 
     /// Receive at most SIZE of content in total while this receiver runs
     ///
-    /// manyway refuses a transfer that would exceed this before any content is sent. Without this
+    /// Before any content comes, manyway refuses a transfer that would exceed SIZE. Without this
     /// option, manyway uses the free space except a reserve: 1 % of the file system, at most 100
     /// MB.
     #[arg(long, value_name = "SIZE")]
@@ -384,7 +384,7 @@ pub(crate) struct CodeArgs {
     /// `--token-file`
     ///
     /// The other side enters the code in place of a ticket, and names the same registry. It needs
-    /// no token and no relays: with the code, it gets the ticket, which lends it both. The code
+    /// no token and no relays: the ticket behind the code lends it both. The code
     /// works once and expires after an hour, unless the registry sets another time. A wrong word
     /// ends it. `send` and `recv` with a code exit after one transfer.
     #[arg(long, conflicts_with = "ticket_file")]
@@ -413,7 +413,7 @@ pub(crate) struct TicketArgs {
     /// Admit only this peer, by its id (id1…) or its name in `manyway peers`; repeatable
     ///
     /// The ticket then belongs to this host's identity, and stays valid at later starts. Peers need
-    /// an identity, too. manyway refuses others, and tells their ids. Without this option, whoever
+    /// an identity, too. manyway refuses others and shows their ids. Without this option, whoever
     /// has the ticket can connect, and each start makes a new one.
     #[arg(long, value_name = "NAME|ID", value_delimiter = ',')]
     pub(crate) allow_peer: Vec<String>,

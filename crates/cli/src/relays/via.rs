@@ -28,6 +28,12 @@ pub(super) fn read(via: &[String]) -> anyhow::Result<Vec<RelayTicket>> {
             })?),
         }
     }
+    if relays.iter().any(|relay| relay.addresses.is_empty()) {
+        return Err(usage(
+            "a RELAY of `--via` has no address: start its relay with `--advertise`, and use the \
+             RELAY that it prints then",
+        ));
+    }
     Ok(relays)
 }
 
@@ -87,6 +93,19 @@ mod tests {
     use manyway::relay::RelayId;
 
     use super::*;
+
+    #[test]
+    fn a_relay_without_an_address_is_refused() {
+        let relay = |addresses: &[&str]| RelayTicket {
+            relay: RelayId([7; 32]),
+            addresses: addresses.iter().map(|text| text.parse().unwrap()).collect(),
+            tcp: false,
+            access: None,
+        };
+        let refused = read(&[relay(&[]).to_string()]).unwrap_err().to_string();
+        assert!(refused.contains("has no address"), "{refused}");
+        read(&[relay(&["192.0.2.1:1"]).to_string()]).unwrap();
+    }
 
     #[test]
     fn the_carrier_and_the_ticket_say_whether_udp_is_all_there_is() {

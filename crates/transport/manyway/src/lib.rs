@@ -2,7 +2,7 @@
 //!
 //! A [`Connection`] runs over all pairs of local interfaces and peer addresses that carry packets,
 //! at the same time, with one coupled congestion controller over all of them: where paths share a
-//! bottleneck they together take no more than one TCP flow would. Everything is encrypted and
+//! bottleneck, they together aim at the share of one TCP flow. Everything is encrypted and
 //! authenticated end to end; a [`Ticket`] is all that one side must know of the other.
 //!
 //! ```

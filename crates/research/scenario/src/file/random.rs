@@ -47,7 +47,7 @@ pub enum Published {
     /// 1.7 MB on average.
     WebSearch,
     /// A cluster for data mining ("VL2", Greenberg et al., SIGCOMM 2009): half of the flows have at
-    /// most 1.1 kB, and 2 % more than 100 MB; 12.8 MB on average.
+    /// most 1.1 kB, and 2 % more than 100 MB; 12.7 MB on average.
     DataMining,
 }
 
