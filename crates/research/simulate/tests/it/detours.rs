@@ -266,11 +266,11 @@ impl Cell {
 }
 
 /// What a network asks of a law that it doesn't have; empty if all is well.
-fn misses(network: &Network, cell: &Cell, most: f64) -> Vec<&'static str> {
+fn misses(network: &Network, cell: &Cell) -> Vec<&'static str> {
     let (gain, share) = (Cell::median(&cell.gains), Cell::median(&cell.shares));
     let checks = match network.relay_adds {
         Adds::Nothing(mbps) if Cell::median(&cell.alone) < mbps / 2.0 => vec![],
-        Adds::Nothing(_) => vec![("share", share < most)],
+        Adds::Nothing(_) => vec![("share", share < 0.05)],
         Adds::Rate(part) => vec![("help", gain >= 0.95 * (1.0 + part))],
         Adds::Little => vec![],
     };
@@ -288,16 +288,15 @@ fn page() -> (PathBuf, String) {
 }
 
 /// `MANYWAY_UPDATE_DETOURS=1` runs all seeds and writes the page's table. With `MANYWAY_FULL=1`,
-/// each of them has to be within what the table says, and nothing else may be missed; without, one
-/// has to be within the table.
+/// each of them has to be within what the table says, and nothing else may be missed; without, three
+/// have to be within the table.
 #[test]
 fn relays_beside_direct_paths_help_or_stay_out_of_it() {
     let update = std::env::var_os("MANYWAY_UPDATE_DETOURS").is_some();
     let full = update || std::env::var_os("MANYWAY_FULL").is_some();
     let networks = networks(1);
-    let seeds = if full { SEEDS } else { 1 };
-    // The median may have a share of 0.05. Of 31 runs of `auto`, one had 0.10: the short form's.
-    let most = if full { 0.05 } else { 0.12 };
+    // The gates are about medians: of 31 runs of `auto`, one has twice the share that one allows.
+    let seeds = if full { SEEDS } else { 3 };
     let cases: Vec<(usize, &str)> = (0..networks.len())
         .flat_map(|which| LAWS.map(|law| (which, law)))
         .collect();
@@ -315,7 +314,7 @@ fn relays_beside_direct_paths_help_or_stay_out_of_it() {
         rows += &format!("| {} |", network.name);
         for (law, cell) in LAWS.iter().zip(row) {
             rows += &format!(" {} |", cell.said());
-            for what in misses(network, cell, most) {
+            for what in misses(network, cell) {
                 missed.push(format!("{law}: {}: {what}", network.name));
             }
         }
@@ -351,7 +350,7 @@ fn relays_beside_direct_paths_help_or_stay_out_of_it() {
     } else if full {
         assert_eq!(missed, MISSED);
     } else {
-        // Single courses of `mpath` miss what its median meets.
+        // Three courses of `mpath` may miss what its median meets.
         missed.retain(|missed| missed.starts_with("auto") && !MISSED.contains(&missed.as_str()));
         assert_eq!(missed, [""; 0]);
     }
