@@ -249,7 +249,7 @@ fn has_grant(paths: &PathSet, address: SocketAddr, is_it: impl Fn(&Grant) -> boo
 
 #[cfg(test)]
 mod tests {
-    use manyway_wire::relay::{ForwardHeader, RelayType};
+    use manyway_wire::relay::{Consent, ForwardHeader, Mac, RelayType};
 
     use super::super::super::core::tests::{address, new_path, paths};
     use super::*;
@@ -293,6 +293,34 @@ mod tests {
             Change::RelayWanted(named(2)),
         ];
         assert_eq!(consents.on_relay(T0, 1, 1, relay(2)), changes);
+    }
+
+    /// What the initiator says of an address isn't enough to lead a path there.
+    #[test]
+    fn a_relay_has_answered_until_another_takes_its_slot() {
+        let (mut consents, paths) = (Consents::new(NamedInAll::default()), paths(false));
+        consents.on_relay(T0, 0, 0, relay(1));
+        assert!(!consents.has_answered(address(1)));
+        let consent = Consent {
+            key: 0,
+            issued: 0,
+            address: address(5),
+            mac: Mac([0; 8]),
+        };
+        let fresh = |last| Fresh {
+            relay: named(last),
+            consent,
+        };
+        consents.on_fresh(T0, fresh(2), &paths);
+        assert!(!consents.has_answered(address(1)) && !consents.has_answered(address(2)));
+        consents.on_fresh(T0, fresh(1), &paths);
+        consents.on_relay(T0, 0, 1, relay(1));
+        assert!(
+            consents.has_answered(address(1)),
+            "also when it is asked again"
+        );
+        consents.on_relay(T0, 0, 2, relay(2));
+        assert!(!consents.has_answered(address(1)) && !consents.has_answered(address(2)));
     }
 
     #[test]
