@@ -288,8 +288,8 @@ fn page() -> (PathBuf, String) {
 }
 
 /// `MANYWAY_UPDATE_DETOURS=1` runs all seeds and writes the page's table. With `MANYWAY_FULL=1`,
-/// each of them has to be within what the table says, and nothing else may be missed; without, three
-/// have to be within the table.
+/// each of them has to be within what the table says, and nothing else may be missed; without,
+/// three have to be within the table.
 #[test]
 fn relays_beside_direct_paths_help_or_stay_out_of_it() {
     let update = std::env::var_os("MANYWAY_UPDATE_DETOURS").is_some();
