@@ -174,7 +174,7 @@ pub use manyway_session::{
     RelayAccess, RelayAddress, RelayContact, RelayHeard, RelayState, RelayStats, Secrets,
     SelectionStats, StreamId, Ticket,
 };
-pub use manyway_units::{ByteSize, Rate};
+pub use manyway_units::{ByteSize, Rate, Time, printable};
 /// Why bytes or a text, such as a ticket's, can't be read.
 pub use manyway_wire::{DecodeError, StreamKind, TextError};
 
@@ -208,6 +208,11 @@ pub mod registry {
         Code, CodeError, HttpError, PORT, RegistryUrl, Role, Token, TokenFileError, UrlError, Words,
     };
 }
+
+/// The programs of `docs/embed.md`.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/embed.md")]
+struct Embed;
 
 /// Files and directories over a pair of streams: see [`send`](files::send) and
 /// [`receive`](files::receive).
