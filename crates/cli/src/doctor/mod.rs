@@ -156,12 +156,11 @@ fn too(name: &str) -> String {
 }
 
 fn to_internet(problem: &PathProblem) -> String {
-    let six = if problem.local.is_ipv6() { " -6" } else { "" };
     let name = &problem.name;
     match &problem.kind {
         ProblemKind::NoRoute => format!(
-            "{name} has no route to the Internet: `ip{six} route add default via GATEWAY dev \
-             {name} metric 600`"
+            "{name} has no route to the Internet: `{}`",
+            problem.route_command()
         ),
         ProblemKind::ReversePathFilter { route } => format!(
             "{name} drops answers from the Internet, because the route there leaves by {route} and \

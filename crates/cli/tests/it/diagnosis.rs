@@ -93,7 +93,7 @@ impl Hosts {
         hosts.inside(CLIENT, "ip route add default via 10.1.0.1");
         hosts.inside(
             CLIENT,
-            "ip route add default via 10.3.0.1 dev wlan1 metric 600",
+            "ip route append default via 10.3.0.1 dev wlan1 metric 9000",
         );
         hosts.set(CLIENT, "net.ipv4.conf.wlan1.rp_filter", "1");
         hosts
@@ -566,6 +566,12 @@ fn the_doctor_finds_what_is_wrong() {
     let (shown, _) = shown.split_once("```").unwrap();
     let shown = timeless(&shown.replace(":4433", ":4001"));
     assert_eq!(two, format!("status 1\n{shown}\n"));
+    // What it advises helps, though another interface has had the same advice.
+    let command = shown.split('`').nth(1).unwrap();
+    hosts.inside(CLIENT, &command.replace("GATEWAY", "10.2.0.1"));
+    let (mended, _) = doctor(CLIENT, &["@ticket-4001", "--path", "wlan0"]);
+    let works = "ok       wlan0 → 203.0.113.5:4001: answers over UDP";
+    assert!(mended.contains(works), "{mended}");
     let listener = hosts.listen("4002", &[]);
     listener.interrupt();
     listener.finish();

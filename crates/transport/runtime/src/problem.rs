@@ -35,6 +35,23 @@ impl PathProblem {
             tunnel: place.is_tunnel(),
         }
     }
+
+    /// The command that gives the interface a default route. Other programs keep to theirs, since
+    /// network managers give uplinks that work lower metrics. With `append`, several interfaces can
+    /// have one with this metric.
+    pub fn route_command(&self) -> String {
+        let six = self.ip_option();
+        let device = match self.name == self.local.to_string() {
+            true => "INTERFACE",
+            false => &self.name,
+        };
+        format!("ip{six} route append default via GATEWAY dev {device} metric 9000")
+    }
+
+    /// What `ip` needs for this family.
+    fn ip_option(&self) -> &'static str {
+        if self.local.is_ipv6() { " -6" } else { "" }
+    }
 }
 
 /// A local address, and one of a peer's that it may reach.
@@ -93,21 +110,16 @@ impl fmt::Display for PathProblem {
             tunnel: _,
         } = self;
         let to = remote.ip();
-        let six = if to.is_ipv6() { " -6" } else { "" };
         match kind {
             ProblemKind::NoRoute if *name == local.to_string() => {
+                let command = self.route_command();
                 write!(
                     f,
-                    "{name} has no route to {to}: give its interface one, `ip{six} route add \
-                     default via GATEWAY dev INTERFACE metric 600`"
+                    "{name} has no route to {to}: give its interface one, `{command}`"
                 )
             }
             ProblemKind::NoRoute => {
-                write!(
-                    f,
-                    "{name} has no route to {to}: `ip{six} route add default via GATEWAY dev \
-                     {name} metric 600`"
-                )
+                write!(f, "{name} has no route to {to}: `{}`", self.route_command())
             }
             ProblemKind::ReversePathFilter { route } => write!(
                 f,
@@ -117,8 +129,9 @@ impl fmt::Display for PathProblem {
             ProblemKind::OtherInterface { route } => write!(
                 f,
                 "packets from {local} to {to} leave by {route}, which doesn't have that address: \
-                 name the interface instead of the address, or `ip{six} rule add from {local} \
-                 table N` with a default route in table N"
+                 name the interface instead of the address, or `ip{} rule add from {local} \
+                 table N` with a default route in table N",
+                self.ip_option()
             ),
             ProblemKind::TooBig { bytes } => write!(
                 f,
