@@ -20,6 +20,8 @@ pub(crate) enum Diagnosis {
     /// The ticket's relay isn't among this side's.
     NoRelayAccess(SocketAddr),
     /// The relay doesn't take this side's voucher.
+    RelayAccessUnknown(SocketAddr),
+    /// By the relay's clock, this side's voucher has expired.
     RelayAccessOver(SocketAddr),
     /// The relay has another reason, in words.
     RelayRefuses(SocketAddr, String),
@@ -89,10 +91,15 @@ impl fmt::Display for Diagnosis {
                 "the listener waits at the relay {at}, but this side has no access to it. Ask the \
                  relay's operator for a RELAY, and name it with `--via`."
             ),
-            Self::RelayAccessOver(at) => write!(
+            Self::RelayAccessUnknown(at) => write!(
                 f,
                 "the relay {at} doesn't accept this side's access. Ask its operator for a new \
                  RELAY."
+            ),
+            Self::RelayAccessOver(at) => write!(
+                f,
+                "this side's access to the relay {at} has expired. Ask its operator for a new \
+                 RELAY. If it is new, check the date of the relay's host."
             ),
             Self::RelayRefuses(at, why) => write!(
                 f,
@@ -234,9 +241,8 @@ fn relay_said(seen: &Unanswered) -> Option<Diagnosis> {
         && let RelayHeard::Refused(reason) = contact.heard
     {
         return Some(match reason {
-            Refusal::Voucher | Refusal::VoucherExpired => {
-                Diagnosis::RelayAccessOver(contact.address)
-            }
+            Refusal::Voucher => Diagnosis::RelayAccessUnknown(contact.address),
+            Refusal::VoucherExpired => Diagnosis::RelayAccessOver(contact.address),
             reason => Diagnosis::RelayRefuses(contact.address, reason.to_string()),
         });
     }

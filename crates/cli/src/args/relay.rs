@@ -91,7 +91,7 @@ pub(crate) struct EnrolmentArgs {
     pub(crate) registry: Vec<RegistryUrl>,
 
     /// File with the relay token from the registry's operator, readable by you alone
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "registry")]
     pub(crate) token_file: Option<PathBuf>,
 }
 

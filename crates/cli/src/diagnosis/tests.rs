@@ -104,6 +104,9 @@ fn each_sentence() {
     say("relay without access", &|seen| {
         seen.closed_relays = vec![at(RELAY)];
     });
+    say("relay that doesn't know the access", &|seen| {
+        seen.relays = vec![contact(RelayHeard::Refused(Refusal::Voucher))];
+    });
     say("relay's access over", &|seen| {
         seen.relays = vec![contact(RelayHeard::Refused(Refusal::VoucherExpired))];
     });

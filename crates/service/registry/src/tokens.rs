@@ -25,6 +25,16 @@ pub enum Role {
     Client,
 }
 
+impl fmt::Display for Role {
+    /// As in a registry's token file.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Relay => "relay",
+            Self::Client => "client",
+        })
+    }
+}
+
 /// A secret that its holder presents.
 #[derive(Clone)]
 pub struct Token(Zeroizing<String>);
@@ -50,10 +60,10 @@ impl Token {
         for line in lines(text) {
             let line = line?;
             if line.role == role && found.replace(line.token).is_some() {
-                return Err(TokenFileError::Several);
+                return Err(TokenFileError::Several(role));
             }
         }
-        let token = found.ok_or(TokenFileError::None)?;
+        let token = found.ok_or(TokenFileError::None(role))?;
         Ok(Self(Zeroizing::new(token.to_owned())))
     }
 }
@@ -90,12 +100,12 @@ pub enum TokenFileError {
     /// The file has too many tokens.
     #[error("there are more than {MOST} tokens")]
     TooMany,
-    /// The file has no token for this role.
-    #[error("it has no token for this role")]
-    None,
-    /// The file has several tokens for this role.
-    #[error("it has several tokens for this role: put one of them into a file of its own")]
-    Several,
+    /// The file has lines, but none for the role.
+    #[error("it has no line that begins with {0}: ask the registry's operator for a {0}'s token")]
+    None(Role),
+    /// The file has several lines for the role.
+    #[error("it has several lines that begin with {0}: put one of them into a file of its own")]
+    Several(Role),
 }
 
 /// A holder of a token.
@@ -317,8 +327,8 @@ mod tests {
         );
         assert_eq!(token(FILE).unwrap(), "0123456789abcdef0123");
         let several = format!("{FILE}relay other 1123456789abcdef0123");
-        assert_eq!(token(&several), Err(TokenFileError::Several));
-        assert_eq!(token("# nothing\n"), Err(TokenFileError::None));
+        assert_eq!(token(&several), Err(TokenFileError::Several(Role::Relay)));
+        assert_eq!(token("# nothing\n"), Err(TokenFileError::None(Role::Relay)));
         assert_eq!(
             format!("{:?}", Token::from_text(FILE, Role::Relay).unwrap()),
             "Token(..)"

@@ -261,8 +261,13 @@ fn refused(status: StatusCode, body: &[u8]) -> ClientError {
 /// The URLs don't pin it, and no registry answers.
 pub async fn registry_keys(urls: &[RegistryUrl]) -> Result<Vec<RelayId>, ClientError> {
     let mut keys: Vec<RelayId> = urls.iter().filter_map(|url| url.pin).collect();
-    if let Some(open) = urls.iter().find(|url| url.pin.is_none()) {
-        keys.push(Registries::new(std::slice::from_ref(open))?.id().await?);
+    let open: Vec<RegistryUrl> = urls
+        .iter()
+        .filter(|url| url.pin.is_none())
+        .cloned()
+        .collect();
+    if !open.is_empty() {
+        keys.push(Registries::new(&open)?.id().await?);
     }
     keys.sort_unstable();
     keys.dedup();

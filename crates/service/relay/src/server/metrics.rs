@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Why the metrics can't be served.
 #[derive(Debug, thiserror::Error)]
-#[error("can't serve metrics on {address}: {error}")]
+#[error("can't serve metrics on {address}: {error}. Name a free address of this host.")]
 pub struct MetricsError {
     address: SocketAddr,
     #[source]
