@@ -58,7 +58,7 @@ impl Link {
 /// What the receiver's side makes of acknowledgements.
 #[derive(Clone, Copy)]
 struct Peer {
-    /// The way back passes acknowledgements on at multiples of this only, and once more so much
+    /// The return path passes acknowledgements on at multiples of this only, and once more so much
     /// later; zero for at once.
     bursts: [Duration; 2],
     /// What it says of a packet's arrival, by the time and the packet's number.

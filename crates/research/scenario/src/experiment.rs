@@ -82,7 +82,7 @@ pub struct Flow {
     pub access: Option<Arc<LinkConfig>>,
     /// More propagation delay for data, one way, behind the last link.
     pub extra_delay: Duration,
-    /// More delay for acknowledgements, beside the path's way back: that of the access link and
+    /// More delay for acknowledgements, beside the return path: that of the access link and
     /// `extra_delay` once more.
     pub extra_return: Duration,
     /// When it starts.

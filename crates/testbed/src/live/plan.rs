@@ -344,7 +344,7 @@ mod tests {
     fn links_that_no_way_joins_are_apart() {
         let experiment = experiment("[flows.one]\nlaw = \"lia\"\npaths = [\"a\", \"b\", \"c\"]");
         let plan = Plan::of_paths(&experiment).unwrap();
-        // The shared link joins `a` and `c`; ways back without links are one part.
+        // The shared link joins `a` and `c`; return paths without links are one part.
         let parts = plan.parts();
         assert_eq!(parts[..3], [vec![0, 2], vec![1], vec![3]]);
         assert_eq!(parts.len(), 4);

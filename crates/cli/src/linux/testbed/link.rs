@@ -17,7 +17,7 @@ use crate::args::testbed::{LinkArgs, NetworkOfArgs};
 use crate::exit::{Stop, usage};
 use crate::summary::print_json;
 
-/// Faster than anything that a link meets: the way back if the scenario has no link for it.
+/// Faster than anything that a link meets: the return path if the scenario has no link for it.
 const WAY_BACK_MBPS: f64 = 100_000.0;
 
 /// How soon it is noticed that a device is gone.

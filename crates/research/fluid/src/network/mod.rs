@@ -202,7 +202,7 @@ impl Network {
             if !positive(route.rtt) {
                 return wrong(format!(
                     "has the route `{name}` with a round-trip time of {} s: give a link on it, or \
-                     the way back, a delay",
+                     the return path, a delay",
                     route.rtt
                 ));
             }

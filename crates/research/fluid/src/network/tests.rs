@@ -83,7 +83,7 @@ fn bad_networks_are_told() {
     assert_eq!(
         told(&|network| network.flows[1].routes[0].rtt = 0.0),
         "the flow `s1` has the route `r1` with a round-trip time of 0 s: give a link on it, or the \
-         way back, a delay"
+         return path, a delay"
     );
     assert_eq!(
         told(&|network| network.flows.clear()),

@@ -192,7 +192,7 @@ pub enum RunError {
 ///
 /// * Each epoch's network is [`Network::at`](crate::Network::at) its beginning. Windows go on from
 ///   one epoch to the next, prices too; what joins begins as of [`RunOptions::start`].
-/// * Random loss of links is added to the prices of the routes over them. Loss on the way back
+/// * Random loss of links is added to the prices of the routes over them. Loss on the return path
 ///   isn't.
 /// * An application's rate is a link of the flow's own, with that capacity.
 /// * Queues have no length here, nor transfers a size: flows go on until they stop. Round-trip

@@ -187,7 +187,7 @@ fn groups_become_flows_side_by_side() {
     let last = &experiment.flows[2];
     assert_eq!(last.start, Time::from_millis(1200));
     assert_eq!(last.extra_delay, Duration::from_micros(1666));
-    // The way back has the access link's delay too.
+    // The return path has the access link's delay too.
     assert_eq!(last.extra_return, Duration::from_micros(3666));
     let access = last.access.as_ref().unwrap();
     assert_eq!(

@@ -177,7 +177,7 @@ pub struct SubflowReport {
     /// Time average of the congestion window, packets; null if it never was there.
     pub window_mean_packets: Option<Estimate>,
     /// Mean of the round-trip time samples, seconds; null if there was none. At the live level, the
-    /// mean time that packets take there plus the mean time that those of the way back take.
+    /// mean time that packets take there plus the mean time that those of the return path take.
     pub rtt_mean_s: Option<Estimate>,
     /// Percentiles of a run's round-trip time samples, seconds, within 0.8 %, if the scenario
     /// measures them; in a group: the means of its subflows' ones. At the stack level, of the

@@ -317,7 +317,7 @@ impl Network {
         self.backward(now, Transit::new(subflow, number, Stage::Backward));
     }
 
-    /// An acknowledgement enters the next link of its way back, now, or gets through.
+    /// An acknowledgement enters the next link of its return path, now, or gets through.
     #[inline(always)]
     pub(super) fn backward(&mut self, at: Time, item: Transit) {
         let path = &self.paths[item.subflow() as usize];
@@ -343,7 +343,7 @@ impl Network {
         }
     }
 
-    /// An acknowledgement has passed this link of its way back, if that has any.
+    /// An acknowledgement has passed this link of its return path, if that has any.
     #[inline(always)]
     fn returned(&mut self, link: Option<u32>, mut item: Transit, arrives: Time) {
         let path = &self.paths[item.subflow() as usize];

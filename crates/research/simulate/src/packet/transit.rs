@@ -28,7 +28,7 @@ pub(super) enum Stage {
     Receive,
     /// The acknowledgement of this one data packet gets to the sender.
     Acknowledged,
-    /// A recorded acknowledgement enters the next link of the way back.
+    /// A recorded acknowledgement enters the next link of the return path.
     Backward,
     /// A recorded acknowledgement gets to the sender.
     Returned,

@@ -31,7 +31,7 @@ pub(crate) struct Came {
 }
 
 impl Came {
-    /// The packet's flow is twice the number of its subflow, plus one on the way back.
+    /// The packet's flow is twice the number of its subflow, plus one on the return path.
     fn seen(&self) -> Seen {
         Seen {
             subflow: self.packet.flow / 2,

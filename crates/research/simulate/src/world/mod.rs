@@ -134,7 +134,7 @@ pub struct World<H> {
 #[derive(Debug)]
 struct Tapped {
     tap: Tap,
-    /// By route: twice the number of its subflow, plus one on the way back.
+    /// By route: twice the number of its subflow, plus one on the return path.
     flows: HashMap<usize, u32>,
     /// A datagram's number.
     number: fn(&[u8]) -> Option<u64>,

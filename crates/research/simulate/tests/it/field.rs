@@ -369,7 +369,7 @@ fn missed(tables: &[(&'static str, String, Rows)]) -> Vec<String> {
                 "dark" => auto[0] >= 0.9 * cubic[0] && auto[1] <= 5.0,
                 // The transfers that cross it.
                 "crossing" => auto[1] <= cubic[1],
-                "return" if network == "two links, one way back" => auto[0] >= 0.9 * cubic[0],
+                "return" if network == "two links, one return path" => auto[0] >= 0.9 * cubic[0],
                 _ => true,
             };
             if !good {

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use manyway_scenario::Scenario;
 use manyway_simulate::packet::Simulation;
 
-/// Goodput of the two paths, Mbps, with so many TCP flows on the first one's way back.
+/// Goodput of the two paths, Mbps, with so many TCP flows on the first one's return path.
 fn paths(law: &str, against: u32) -> [f64; 2] {
     let file =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../scenarios/wvegas/return-path.toml");

@@ -226,7 +226,8 @@ fn write_background(text: &mut String, link: &Link, flows: u32) {
     );
 }
 
-/// Acknowledgements take the direct way back whatever path the data took (section 2.2), `back` ms.
+/// Acknowledgements take the direct return path whatever path the data took (section 2.2), `back`
+/// ms.
 fn write_path(text: &mut String, (name, links): &Path, back: f64) {
     let links: Vec<String> = links
         .iter()

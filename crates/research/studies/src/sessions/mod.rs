@@ -1,5 +1,5 @@
 //! Production sessions under the virtual clock: how much of several paths one connection uses, what
-//! share it takes beside another one, and what a congested way back does to it.
+//! share it takes beside another one, and what a congested return path does to it.
 //!
 //! Everywhere one-way delays, DropTail of one bandwidth-delay product (rate × round trip) and outer
 //! packets of 1500 bytes.
@@ -57,7 +57,7 @@ pub(crate) static USUAL: Sessions = Sessions {
 /// Laws that keep a state of their own.
 pub(crate) static STATEFUL: Sessions = Sessions {
     name: "sessions-stateful",
-    reproduces: "production sessions with wVegas, BMC and mPath: the same, and congested ways back",
+    reproduces: "production sessions with wVegas, BMC and mPath, and congested return paths",
     aggregation: &[
         "wvegas",
         "wvegas:least=1",
@@ -147,7 +147,7 @@ struct FairnessRow {
 #[derive(Serialize)]
 struct ReturnPathRow {
     law: String,
-    /// Reno flows over the first path's way back.
+    /// Reno flows over the first return path.
     against: usize,
     run: ReturnPathRun,
 }
@@ -307,7 +307,7 @@ fn headline(results: &Results) -> Vec<Headline> {
     let return_path = results.return_path.iter().map(|row| {
         Headline::exact(
             format!(
-                "{} flows on the way back, {}: use of path 1",
+                "{} flows on the return path, {}: use of path 1",
                 row.against, row.law
             ),
             row.run.utilisation[0],

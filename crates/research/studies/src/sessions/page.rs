@@ -99,13 +99,13 @@ fn return_path_markdown(rows: &[ReturnPathRow]) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let mut out = "\n## A congested way back\n\n\
+    let mut out = "\n## A congested return path\n\n\
         One connection over two paths of 10 Mbps, 25 ms one way. The ACKs of path 1 come back \
         through a DropTail queue of 100 packets (120 ms), which the Reno flows in the second \
         column fill. Columns *path 1* and *path 2*: the part of each link's capacity that is used \
         from 20 s to 80 s.\n\n\
-        | law | Reno flows on the way back | path 1 | path 2 | goodput, Mbps | path 1's round trip \
-        at the end, ms |\n|---|--:|--:|--:|--:|--:|\n"
+        | law | Reno flows on the return path | path 1 | path 2 | goodput, Mbps | path 1's round \
+        trip at the end, ms |\n|---|--:|--:|--:|--:|--:|\n"
         .to_owned();
     for ReturnPathRow { law, against, run } in rows {
         let ([one, two], goodput, [rtt, _]) = (run.utilisation, run.goodput_mbps, run.rtt_ms);

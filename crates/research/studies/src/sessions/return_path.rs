@@ -19,7 +19,7 @@ use super::setup::config;
 pub(super) struct ReturnPath {
     /// The law.
     pub(super) law: LawSpec,
-    /// Reno flows whose data goes over the first path's way back.
+    /// Reno flows whose data goes over the first path's return path.
     pub(super) against: usize,
     /// Decides keys and ties.
     pub(super) seed: u64,

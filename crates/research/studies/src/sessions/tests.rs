@@ -113,8 +113,8 @@ fn shares_of_laws_with_a_state() {
     }
 }
 
-/// Receive timestamps get to the law: queues on the way back are none of its business then. What is
-/// lost with four flows there is lost to acknowledgements that come in lumps; LIA loses as much.
+/// Receive timestamps get to the law: queues on the return path are none of its business then. What
+/// is lost with four flows there is lost to acknowledgements that come in lumps; LIA loses as much.
 #[test]
 fn forward_delay_keeps_a_path_whose_way_back_is_congested() {
     for (law, against, range) in [

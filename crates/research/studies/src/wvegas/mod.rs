@@ -528,7 +528,7 @@ fn fig7_gates(table: &Table) -> Vec<Gate> {
     vec![gate("wvegas/figure-7").cases(own, found)]
 }
 
-/// Rates of path a, whose way back is congested by so many TCP flows.
+/// Rates of path a, whose return path is congested by so many TCP flows.
 fn return_path_gates(table: &Table) -> Vec<Gate> {
     let rate = |law: &str, flows: &str| table.means(&[law, flows])[0];
     let kept = ["1", "4"].map(|flows| rate("wvegas:forward=1", flows));

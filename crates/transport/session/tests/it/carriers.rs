@@ -235,7 +235,7 @@ fn an_application_that_reads_nothing_stops_the_sender_and_no_carrier() {
 
 #[test]
 fn a_socket_that_takes_nothing_holds_a_bounded_amount() {
-    // The way back is stuck too: the listener's ACKs pile up nowhere.
+    // The return path is stuck too: the listener's ACKs pile up nowhere.
     let mut net = Net::new(only_tcp(), &[50.0]);
     let mut flow = Flow::open(&mut net, usize::MAX);
     flow.run(&mut net, Time::from_millis(1000));

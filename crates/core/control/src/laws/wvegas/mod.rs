@@ -480,7 +480,7 @@ impl VegasPath {
     }
 
     /// For forward delay: whether others' packets are at least half of what the queue has grown by.
-    /// When a queue on the way back shrinks, packets of the window stand in the queue on the way
+    /// When a queue on the return path shrinks, packets of the window stand in the queue on the way
     /// there instead; the rate is as it was, and nobody has joined. With others in the queue the
     /// window takes longer, by more than the round trip's own ups and downs.
     fn others_joined(&mut self, seen: Seen) -> bool {

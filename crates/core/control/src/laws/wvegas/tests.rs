@@ -408,8 +408,8 @@ fn forward_delay_leaves_the_way_back_out() {
     assert_eq!(b.round(slot, &[200.0]), 23.0);
 }
 
-/// A queue on the way back that shrinks leaves the window's packets to the queue on the way there:
-/// nobody has joined.
+/// A queue on the return path that shrinks leaves the window's packets to the queue on the way
+/// there: nobody has joined.
 #[test]
 fn forward_delay_drains_what_others_queued() {
     for (rtt, drained) in [(200.0, false), (300.0, true)] {

@@ -31,7 +31,7 @@ pub(crate) fn named_links(links: impl IntoIterator<Item = LinkConfig>) -> Vec<Na
     named.collect()
 }
 
-/// One link, and a path over it for each of these ways back.
+/// One link, and a path over it for each of these return paths.
 pub(crate) fn one_link(config: LinkConfig, ways_back: &[Duration]) -> Topology {
     let paths = ways_back
         .iter()

@@ -86,7 +86,7 @@ fn exponent([near, far]: &[Share; 2]) -> f64 {
     (near.rate / far.rate).ln() / (far.rtt / near.rtt).ln()
 }
 
-/// 30 and 120 ms, or 50 and 140 ms: ways back that differ.
+/// 30 and 120 ms, or 50 and 140 ms: return paths that differ.
 fn two_ways(config: LinkConfig, near: f64, far: f64) -> Topology {
     one_link(config, &[near, far].map(seconds))
 }

@@ -31,7 +31,7 @@ struct Packet {
     frame: Content,
 }
 
-/// What became of a packet, on its way back to the sender.
+/// What became of a packet, on its way to the sender.
 #[derive(Debug)]
 struct Verdict {
     packet: Packet,
