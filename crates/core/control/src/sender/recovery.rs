@@ -387,6 +387,10 @@ impl Recovery {
         {
             self.remembered.pop_front();
         }
+        // A burst of losses is rare, and simulations have many senders.
+        if self.remembered.len() <= self.remembered.capacity() / 4 {
+            self.remembered.shrink_to(2 * self.remembered.len());
+        }
     }
 }
 

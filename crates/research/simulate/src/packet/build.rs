@@ -195,7 +195,8 @@ fn subflow(
         }
         Some(config) => {
             let link = Link::new(seeded(config, seed, stream));
-            Some(link.map_err(|error| (format!("{}: access", flow.name), error))?)
+            let link = link.map_err(|error| (format!("{}: access", flow.name), error))?;
+            Some(Box::new(link))
         }
         None => None,
     };

@@ -1,5 +1,7 @@
 //! When to look at the counters, and what comes of it.
 
+use std::collections::BTreeMap;
+
 use manyway_control::SenderStats;
 use manyway_network::{Link, LinkStats};
 use manyway_scenario::{Experiment, Flow, Measure, SeriesKind};
@@ -100,8 +102,8 @@ pub(crate) struct Recorder {
     next_sample: Option<Time>,
     /// When the run ends.
     end: Time,
-    /// How long each flow's transfers take at least.
-    alone: Vec<Alone>,
+    /// How long the transfers of each flow that ends some take at least, by the flow's index.
+    alone: BTreeMap<usize, Alone>,
     /// What the measured time really was.
     from: Time,
     until: Time,
@@ -175,10 +177,9 @@ impl Recorder {
             ..SubflowRecord::default()
         };
         let topology = &experiment.topology;
-        let alone = experiment
-            .flows
-            .iter()
-            .map(|flow| Alone::of(topology, flow));
+        let flows = experiment.flows.iter().enumerate();
+        let finite = flows.filter(|(_, flow)| flow.size.is_some());
+        let alone = finite.map(|(index, flow)| (index, Alone::of(topology, flow)));
         let samples = !measure.series.is_empty() && !measure.interval.is_zero();
         Self {
             link_names: experiment
@@ -294,7 +295,7 @@ impl Recorder {
                     bytes: transfer.bytes,
                     start_s: transfer.began.as_secs_f64(),
                     took_s,
-                    slowdown: took_s / self.alone[index].seconds(transfer.bytes, whole),
+                    slowdown: took_s / self.alone[&index].seconds(transfer.bytes, whole),
                 }
             });
             let own = records.by_ref().take(flow.paths.len());

@@ -130,7 +130,7 @@ pub(super) struct Egress {
     pub(super) ecn: bool,
     /// They are L4S packets.
     pub(super) l4s: bool,
-    pub(super) access: Option<Link>,
+    pub(super) access: Option<Box<Link>>,
     pub(super) latest: Time,
     pub(super) rng: Pcg64Mcg,
 }
