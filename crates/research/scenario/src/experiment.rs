@@ -168,7 +168,7 @@ pub struct Session {
 pub struct Relays {
     /// The server gives so many relays at a time, drawn at random from all; `None` for all of them.
     pub subset: Option<usize>,
-    /// The manager's rules; `β` is the law's.
+    /// The manager's rules; `β` and `τ` are the law's.
     pub manager: ManagerConfig,
 }
 

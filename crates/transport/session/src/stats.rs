@@ -17,6 +17,9 @@ pub struct ConnectionStats {
     pub bytes_received: u64,
     /// Stream bytes sent again because a path lost or stalled them.
     pub bytes_resent: u64,
+    /// The most stream bytes, holes included, that were received and not read at a time: what the
+    /// receive window had to allow. Losses and paths of different delays raise it.
+    pub most_unread: u64,
     /// Datagrams that couldn't be opened or parsed.
     pub packets_rejected: u64,
     /// Datagrams of the application.

@@ -145,14 +145,16 @@ table! {
                      that both meet"),
                 Parameter::new("beta", ManagerConfig::BETA, Range::above(0.0, 1.0),
                     "new relayed paths per packet of the direct path's window, at a loss"),
+                Parameter::new("tau", ManagerConfig::TAU, Range::between(1.0, 1000.0),
+                    "longest round trip of a relay's probe, in round trips of the direct path"),
             ],
             capabilities: Capabilities { paced: false, ..Capabilities::LOSS },
             fluid: |_| Fluid::None { nearest: "lia" },
             path_manager: |values| {
-                let [_, beta] = exactly(values);
-                ManagerConfig::default().with_beta(beta)
+                let [_, beta, tau] = exactly(values);
+                ManagerConfig::default().of_law(beta, tau)
             },
-            make: |[alpha, _], options| -> Box<Mpath> {
+            make: |[alpha, ..], options| -> Box<Mpath> {
                 Mpath::new(alpha, options).map(Box::new)
             }
         }

@@ -57,7 +57,7 @@ impl Default for ManagerConfig {
         ManagerConfig {
             beta: Self::BETA,
             probe_interval: Duration::from_millis(250),
-            probe_patience: 2.0,
+            probe_patience: Self::TAU,
             strikes: 2,
             max_open: 256,
             max_relays: 4096,
@@ -75,10 +75,14 @@ impl ManagerConfig {
     /// mPath's `β`.
     pub(crate) const BETA: f64 = 0.25;
 
-    /// The defaults with another `β`.
+    /// mPath's `τ`, in round-trip times of the direct path (section 2.1).
+    pub(crate) const TAU: f64 = 2.0;
+
+    /// The same with what the law's parameters say: `β` and `τ/RTT_0`.
     #[must_use]
-    pub fn with_beta(mut self, beta: f64) -> Self {
+    pub fn of_law(mut self, beta: f64, tau: f64) -> Self {
         self.beta = beta;
+        self.probe_patience = tau;
         self
     }
 

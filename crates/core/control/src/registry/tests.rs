@@ -101,10 +101,9 @@ fn laws_tell_what_they_can() {
         min_alpha: 3.0,
     };
     assert_eq!(fluid, delay);
-    assert_eq!(
-        spec("mpath:beta=0.1").path_manager().map(|m| m.beta),
-        Some(0.1)
-    );
+    let manager = spec("mpath:beta=0.1,tau=3").path_manager();
+    let manager = manager.map(|it| (it.beta, it.probe_patience));
+    assert_eq!(manager, Some((0.1, 3.0)));
 }
 
 #[test]

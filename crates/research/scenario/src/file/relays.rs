@@ -21,10 +21,6 @@ pub struct Relays {
     /// The largest number of open proxied paths at a time. Default: 256.
     #[schemars(range(min = 1))]
     pub max_open: Option<u32>,
-    /// τ: a relay counts as usable if its probe is acknowledged within so many round-trip times of
-    /// the direct path. Default: 2.
-    #[schemars(range(min = 1, max = 1000))]
-    pub tau: Option<f64>,
     /// Which relay's path the manager opens once it has used every relay. Default: "best".
     pub reuse: Option<Reuse>,
     /// How long the manager doesn't use a relay after closing its path; twice as long after the

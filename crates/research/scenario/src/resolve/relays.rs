@@ -72,14 +72,7 @@ impl Context<'_> {
             number("max_known", chosen.max_known),
             number("max_open", chosen.max_open),
         );
-        if let Some(tau) = chosen.tau.filter(|tau| !(1.0..=1000.0).contains(tau)) {
-            let message = format!(
-                "{tau} is out of range: choose 1 to 1000 round-trip times of the direct path"
-            );
-            self.checks.report(&key.join("tau"), message);
-        }
         let mut manager = ManagerConfig::default();
-        manager.probe_patience = chosen.tau.unwrap_or(manager.probe_patience);
         manager.max_relays = known.unwrap_or(manager.max_relays);
         manager.max_open = open.unwrap_or(manager.max_open);
         manager.reuse = chosen.reuse.map_or(manager.reuse, Into::into);

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use manyway_control::paths::{
-    Command, Event, InvalidManagerConfig, ManagerConfig, PathKey, PathManager, RelayKey,
+    Command, Event, InvalidManagerConfig, PathKey, PathManager, RelayKey,
 };
 use manyway_control::{Controller, PathVerdict};
 use manyway_scenario::Flow;
@@ -81,7 +81,7 @@ impl Managed {
             return Ok(None);
         }
         let choice = flow.relays.as_deref().copied().unwrap_or_default();
-        let config: ManagerConfig = choice.manager.with_beta(of_law.beta);
+        let config = choice.manager.of_law(of_law.beta, of_law.probe_patience);
         Ok(Some(Managed {
             manager: PathManager::new(config, mix(seed))?,
             server: Server {

@@ -14,6 +14,7 @@ use crate::gate::{Gate, GateRow, gate};
 use crate::measured::{self, goodput};
 use crate::ours::Ours;
 use crate::page::Page;
+use crate::planetlab::buffers;
 use crate::runs::Source;
 use crate::statistics::mean;
 use crate::study::{Outcome, Study};
@@ -52,7 +53,7 @@ impl Study for MpathPaper {
     }
 
     fn reproduces(&self) -> &'static str {
-        "mPath (Xu et al. 2013): the Emulab experiments, Fig. 7 to 14, α and β, packet level"
+        "mPath (Xu et al. 2013): the Emulab experiments, Fig. 7 to 14, α, β and τ, packet level"
     }
 
     fn cost(&self, size: Size) -> u32 {
@@ -102,6 +103,7 @@ fn measure(extent: Extent) -> Result<Outcome, Failure> {
     let beta_long = run("mpath/beta", &long, &BETA_COLUMNS, creation)?;
     let wide = [&long[..], &["links.access.rate=400 Mbps"]].concat();
     let beta_wide = run("mpath/beta", &wide, &BETA_COLUMNS, creation)?;
+    let buffers = buffers::measure(extent)?;
     let gates = [
         fig7_gates(&fig7, &fig7_short),
         fig9_gates(&fig9),
@@ -112,6 +114,7 @@ fn measure(extent: Extent) -> Result<Outcome, Failure> {
         alpha_gates(&alpha),
         beta_gates(&beta, &beta_long, &beta_wide),
         model::gates()?,
+        buffers::gates(&buffers, extent),
     ]
     .concat();
     let others: String = VARIANTS
@@ -121,6 +124,7 @@ fn measure(extent: Extent) -> Result<Outcome, Failure> {
         .collect();
     let page = Page::new(include_str!("page.md"))
         .fill("repeat", &runs.repeat.to_string())
+        .fill("buffers", &buffers::markdown(&buffers))
         .fill("gates", &Gate::markdown(&gates))
         .fill(
             "fig7",

@@ -237,7 +237,7 @@ fn reach(networks: &[Network], pairs: usize) -> Result<Vec<Reach>, Failure> {
     let found = all("Fig. 27", &jobs, |&(tau, (network, ends))| {
         let relays = network.relays.len();
         let text = network.scenario(&run(Law::Mpath(relays), ends, 600));
-        let set = format!("flows.c0.relays={{ tau = {tau:.1} }}");
+        let set = format!("flows.c0.law=mpath:tau={tau:.1}");
         let result = simulate(&text, &[&set])?;
         let flow = flow(&result, "c0")?;
         Ok((usable(flow), flow.goodput_bps))

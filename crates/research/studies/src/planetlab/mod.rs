@@ -2,6 +2,7 @@
 //! generated networks.
 
 mod assumptions;
+pub(crate) mod buffers;
 mod experiments;
 mod geography;
 mod hours;

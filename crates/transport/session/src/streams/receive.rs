@@ -173,6 +173,8 @@ impl Streams {
         self.received = total;
         let unread = take(&mut stream.recv, &mut self.window, added);
         self.window.discard(unread);
+        let unread = total.saturating_sub(self.window.consumed());
+        self.most_unread = self.most_unread.max(unread);
         if stream.recv.take_news() {
             self.events.push_back(StreamEvent::Readable(id));
         }

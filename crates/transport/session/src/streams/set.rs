@@ -35,6 +35,8 @@ pub struct Streams {
     pub(super) window: Window,
     /// Bytes received: the sum of all streams' highest offsets.
     pub(super) received: u64,
+    /// The most of them that weren't consumed at a time.
+    pub(super) most_unread: u64,
     /// Bytes that the application has read.
     read: u64,
     /// New bytes sent, over all streams.
@@ -93,6 +95,7 @@ impl Streams {
             ours: Default::default(),
             peer: Peer::default(),
             received: 0,
+            most_unread: 0,
             read: 0,
             sent: 0,
             rtt: Duration::ZERO,
@@ -298,6 +301,12 @@ impl Streams {
     /// Bytes written and never sent, over all streams.
     pub fn unsent_bytes(&self) -> u64 {
         self.ledger.unsent
+    }
+
+    /// The most bytes, holes included, that were received and not consumed at a time, over all
+    /// streams.
+    pub fn most_unread(&self) -> u64 {
+        self.most_unread
     }
 
     /// Bytes that were lost and not sent again, over all streams.

@@ -90,7 +90,6 @@ impl Window {
     }
 
     /// Bytes read or thrown away.
-    #[cfg(test)]
     pub(super) fn consumed(&self) -> u64 {
         self.consumed
     }

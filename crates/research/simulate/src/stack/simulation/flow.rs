@@ -249,6 +249,12 @@ impl Running {
         Ok(())
     }
 
+    /// The most bytes that its receiver has had in its buffer, holes included.
+    pub(super) fn most_unread(&self, world: &World<Node>) -> u64 {
+        let server = world.host(self.server).session();
+        server.stats().map_or(0, |stats| stats.most_unread)
+    }
+
     /// Its only transfer, once that is complete.
     fn finished(&self) -> Option<&Transfer> {
         self.transfers.first().filter(|_| !self.repeats)

@@ -148,6 +148,14 @@ impl Simulation {
         self.world.trace_hash()
     }
 
+    /// The most bytes that a flow's receiver has had in its buffer so far, holes included; 0 before
+    /// its connection.
+    pub fn most_unread(&self, flow: usize) -> u64 {
+        self.flows
+            .get(flow)
+            .map_or(0, |flow| flow.most_unread(&self.world))
+    }
+
     /// The links of the topology, then private ones.
     pub fn links(&self) -> &[Link] {
         self.world.links()

@@ -230,6 +230,7 @@ impl Traffic {
             bytes_sent: paths.iter().map(|p| p.stream_bytes_sent).sum(),
             bytes_received: paths.iter().map(|p| p.stream_bytes_received).sum(),
             bytes_resent: self.core.data().resent(),
+            most_unread: self.core.data().streams.most_unread(),
             packets_rejected,
             datagrams: self.core.data().datagrams.stats(),
             relays: self.relayed.stats(self.core.paths()),

@@ -385,11 +385,17 @@ fn memory_is_what_waits_and_the_streams() {
     assert_eq!(b.bytes_read(), 0);
     assert_eq!(read_all(&mut b, Time::ZERO, id).len(), 3000);
     assert_eq!(b.bytes_read(), 3000);
+    assert_eq!(b.most_unread(), 3000);
     // A connection that is over keeps nothing that waits, in either direction.
     write(&mut b, id, &[1; 3000]).expect("room");
     write(&mut a, other, &[1; 3000]).expect("room");
     flush(&mut a, &mut b, Time::ZERO);
     assert!(b.memory() >= 2 * each + 6000);
+    assert_eq!(
+        b.most_unread(),
+        3000,
+        "what was read before is no more in it"
+    );
     b.discard();
     assert_eq!((b.memory(), b.allocated()), (2 * each, 0));
 }
@@ -521,6 +527,9 @@ fn the_reader_gets_large_pieces() {
     let frames: Vec<u64> = (0..300).map(|i| i * 1200).collect();
     let (even, odd): (Vec<_>, Vec<_>) = frames.chunks(2).map(|pair| (pair[0], pair[1])).unzip();
     for offset in odd.into_iter().chain(even) {
+        if offset == 0 {
+            assert_eq!(b.most_unread(), 300 * 1200, "holes count");
+        }
         b.on_stream(
             Time::ZERO,
             RTT,

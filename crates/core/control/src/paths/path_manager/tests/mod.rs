@@ -490,15 +490,15 @@ fn a_bad_configuration_is_refused() {
     let fine = ManagerConfig::default();
     for (config, message) in [
         (
-            fine.with_beta(0.0),
+            fine.of_law(0.0, 2.0),
             "beta = 0 is out of range; allowed is more than 0, at most 1",
         ),
         (
-            fine.with_beta(1.01),
+            fine.of_law(1.01, 2.0),
             "beta = 1.01 is out of range; allowed is more than 0, at most 1",
         ),
         (
-            fine.with_beta(f64::NAN),
+            fine.of_law(f64::NAN, 2.0),
             "beta = NaN is out of range; allowed is more than 0, at most 1",
         ),
         (
