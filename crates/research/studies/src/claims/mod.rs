@@ -51,8 +51,6 @@ pub struct Claim {
     /// Gates of other claims that judge this one, too.
     #[serde(default)]
     pub also: Vec<String>,
-    /// What is missing, of a result that nothing judges.
-    pub missing: Option<String>,
     /// What must hold.
     #[serde(default, rename = "gate")]
     pub gates: Vec<Terms>,

@@ -133,9 +133,6 @@ fn article(claim: &ClaimReport) -> Markup {
                 }
             }
             p.claim { (claim.claim) }
-            @if let Some(missing) = claim.missing {
-                p { strong { "Missing: " } (missing) }
-            }
             @if !claim.numbers.is_empty() { (numbers(claim)) }
             @if !claim.gates.is_empty() { (gates(claim)) }
             @for gate in &claim.gates { (cause(gate)) }

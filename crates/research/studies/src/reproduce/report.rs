@@ -45,8 +45,6 @@ pub struct ClaimReport {
     pub claim: &'static str,
     /// What became of it.
     pub verdict: Verdict,
-    /// What is missing to judge it.
-    pub missing: Option<&'static str>,
     /// The command that makes this report of it; none of an illustration.
     pub command: Option<String>,
     /// The study that measures it.
@@ -204,7 +202,6 @@ impl Found<'_> {
             place: &claim.place,
             kind: claim.kind,
             claim: &claim.claim,
-            missing: claim.missing.as_deref(),
             command: command.filter(|_| claim.study.is_some()),
             study: claim.study.as_deref(),
             levels: &claim.levels,

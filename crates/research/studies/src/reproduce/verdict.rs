@@ -17,20 +17,17 @@ pub enum Verdict {
     Fails,
     /// Only full runs judge it.
     FullOnly,
-    /// Nothing judges it.
-    Missing,
     /// There is nothing to judge.
     Illustration,
 }
 
 impl Verdict {
     /// All of them, the best first.
-    pub const ALL: [Verdict; 6] = [
+    pub const ALL: [Verdict; 5] = [
         Verdict::Holds,
         Verdict::HoldsInOrder,
         Verdict::Fails,
         Verdict::FullOnly,
-        Verdict::Missing,
         Verdict::Illustration,
     ];
 
@@ -45,7 +42,6 @@ impl Verdict {
         };
         match claim.kind {
             Kind::Illustration => Verdict::Illustration,
-            Kind::Result if claim.missing.is_some() => Verdict::Missing,
             Kind::Result if judging(None).next().is_none() => Verdict::FullOnly,
             Kind::Result if judging(None).all(|holds| holds) => Verdict::Holds,
             Kind::Result => {
@@ -67,7 +63,6 @@ impl Verdict {
             Verdict::HoldsInOrder => "holds in order",
             Verdict::Fails => "doesn't hold",
             Verdict::FullOnly => "only with --full",
-            Verdict::Missing => "not judged",
             Verdict::Illustration => "illustration",
         }
     }
@@ -79,7 +74,6 @@ impl Verdict {
             Verdict::HoldsInOrder => "≈",
             Verdict::Fails => "✗",
             Verdict::FullOnly => "…",
-            Verdict::Missing => "?",
             Verdict::Illustration => "–",
         }
     }
@@ -91,7 +85,6 @@ impl Verdict {
             Verdict::HoldsInOrder => "in-order",
             Verdict::Fails => "fails",
             Verdict::FullOnly => "full-only",
-            Verdict::Missing => "missing",
             Verdict::Illustration => "illustration",
         }
     }
@@ -124,10 +117,6 @@ mod tests {
         assert_eq!(
             Verdict::of(claim("balia/figure-1").1, &[]),
             Verdict::Illustration
-        );
-        assert_eq!(
-            Verdict::of(claim("mpath/figure-26").1, &[]),
-            Verdict::Missing
         );
     }
 }
