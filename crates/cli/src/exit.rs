@@ -7,7 +7,7 @@ use std::{fmt, io, thread};
 
 use manyway::files::{FailureCode, Skipped, TransferError};
 use manyway::{CloseReason, ConnectError, ConnectionLost};
-use manyway_registry::client::PairingError;
+use manyway_registry::client::{ClientError, PairingError};
 use manyway_units::format_duration;
 use manyway_wire::forward::Code;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -98,7 +98,13 @@ impl Class {
             });
         }
         let code = cause.downcast_ref::<PairingError>();
+        let registry = cause.downcast_ref::<ClientError>();
         let is_one = [
+            (registry.is_some_and(ClientError::is_refusal), Self::Refused),
+            (
+                registry.is_some_and(ClientError::is_outage),
+                Self::Unreachable,
+            ),
             (code.is_some_and(PairingError::is_refusal), Self::Refused),
             (code.is_some_and(PairingError::is_outage), Self::Unreachable),
             (cause.is::<NeverCame>(), Self::Unreachable),

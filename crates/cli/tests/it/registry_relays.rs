@@ -105,7 +105,7 @@ fn a_registry_that_is_away_is_told_once_and_a_wrong_token_ends_it() {
     let wrong = token.replace(|c: char| c.is_ascii_digit(), "7");
     common::secret(&transfer.path().join("wrong"), &wrong);
     let ended = send(&["--registry", &network.url, "--token-file", "wrong"]);
-    assert_eq!(ended.code, 1, "{ended:?}");
+    assert_eq!(ended.code, 4, "{ended:?}");
     assert!(ended.stderr.contains("the registry says"), "{ended:?}");
     let ended = send(&["--relays", "3"]);
     assert!(ended.code == 2 && ended.stderr.contains("--registry"));

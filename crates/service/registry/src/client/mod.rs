@@ -80,6 +80,22 @@ impl ClientError {
             _ => None,
         }
     }
+
+    /// Whether a registry refuses access, and will do so again.
+    pub fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::Refused {
+                status: 401 | 403,
+                ..
+            }
+        )
+    }
+
+    /// Whether no registry answered.
+    pub fn is_outage(&self) -> bool {
+        matches!(self, Self::Unreachable { .. })
+    }
 }
 
 /// Registries of one fleet, the one that answered last first.

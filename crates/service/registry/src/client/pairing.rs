@@ -73,7 +73,9 @@ impl PairingError {
     /// Whether the code is no good: wrong, used, or over.
     pub fn is_refusal(&self) -> bool {
         match self {
-            Self::Client(error) => error.code().is_some_and(|code| code.contains("code")),
+            Self::Client(error) => {
+                error.is_refusal() || error.code().is_some_and(|code| code.contains("code"))
+            }
             Self::WrongWords | Self::Expired | Self::Forgotten | Self::Forged | Self::NoReply => {
                 true
             }
@@ -83,7 +85,7 @@ impl PairingError {
 
     /// Whether no registry answered.
     pub fn is_outage(&self) -> bool {
-        matches!(self, Self::Client(ClientError::Unreachable { .. }))
+        matches!(self, Self::Client(error) if error.is_outage())
     }
 
     /// That of a refused request for a mailbox.
