@@ -50,7 +50,7 @@ impl PathProblem {
 
     /// What `ip` needs for this family.
     fn ip_option(&self) -> &'static str {
-        if self.local.is_ipv6() { " -6" } else { "" }
+        if self.remote.is_ipv6() { " -6" } else { "" }
     }
 }
 
@@ -317,14 +317,14 @@ mod tests {
         let no_route = problem(ProblemKind::NoRoute);
         assert_eq!(
             no_route.to_string(),
-            "wlan0 has no route to 203.0.113.5: `ip route add default via GATEWAY dev wlan0 metric \
-             600`"
+            "wlan0 has no route to 203.0.113.5: `ip route append default via GATEWAY dev wlan0 \
+             metric 9000`"
         );
         let six = PathProblem {
             remote: "[2001:db8::1]:1".parse().unwrap(),
             ..no_route
         };
-        assert!(six.to_string().contains("`ip -6 route add"), "{six}");
+        assert!(six.to_string().contains("`ip -6 route append"), "{six}");
         let filtered = problem(ProblemKind::ReversePathFilter {
             route: "eth0".into(),
         })
