@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use clap::builder::{FalseyValueParser, TypedValueParser};
+use clap::builder::{BoolishValueParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, Command, Error};
 
@@ -21,7 +21,8 @@ const EXCEPTIONS: [(&str, &str, &str); 8] = [
 ];
 
 /// Gives every option of the command and its subcommands a variable. The help never shows its
-/// value, which may be a secret. Flags count as off with `0`, `false`, `no` or nothing in theirs.
+/// value, which may be a secret. Flags are on with `1`, `true` or `yes` in theirs, and off with
+/// `0`, `false`, `no` or nothing.
 pub(super) fn with_variables(command: Command) -> Command {
     let subcommand = command.get_name().to_owned();
     command
@@ -47,7 +48,7 @@ fn variable(subcommand: &str, option: &str) -> String {
 
 /// Does a flag's variable turn it on?
 pub(super) fn turns_on(variable: &str) -> bool {
-    let parsed = |value: &_| FalseyValueParser::new().parse_ref(&Command::default(), None, value);
+    let parsed = |value: &_| BoolishValueParser::new().parse_ref(&Command::default(), None, value);
     std::env::var_os(variable).is_some_and(|value| parsed(&value).is_ok_and(|on| on))
 }
 
@@ -90,14 +91,13 @@ fn with_variable(option: Arg, variable: String) -> Arg {
     // In the long help alone: the short one has a line for each option.
     let option = option.long_help(told);
     // Service files set variables to nothing where there is nothing to set.
-    let is_empty = std::env::var_os(&variable).is_some_and(|value| value.is_empty());
-    if is_empty && option.get_action().takes_values() {
+    if std::env::var_os(&variable).is_some_and(|value| value.is_empty()) {
         return option;
     }
     let option = option.env(variable);
     let option = option.hide_env_values(true).hide_env(true);
     match option.get_action() {
-        ArgAction::SetTrue => option.value_parser(FalseyValueParser::new()),
+        ArgAction::SetTrue => option.value_parser(BoolishValueParser::new()),
         _ => option,
     }
 }

@@ -79,6 +79,19 @@ fn failures_name_the_thing() {
     }
 }
 
+/// A word that is neither on nor off turns nothing on.
+#[test]
+fn a_flags_variable_says_yes_or_no() {
+    let place = Place::new();
+    for (value, code) in [("never", 2), ("1", 0), ("no", 0), ("", 0)] {
+        let mut command = place.manyway(&["laws"]);
+        let run = command.env("MANYWAY_QUIET", value).spawn();
+        let ended = Running(run.unwrap()).finish();
+        let named = ended.stderr.contains("MANYWAY_QUIET");
+        assert_eq!((ended.code, named), (code, code == 2), "{value}: {ended:?}");
+    }
+}
+
 #[test]
 fn names_reach_the_terminal_as_what_they_are() {
     let place = Place::new();

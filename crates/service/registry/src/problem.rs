@@ -99,7 +99,8 @@ pub enum Problem {
     NotOwner,
     /// No code has this number.
     #[error(
-        "no code has this number now: check the number, and that both sides name the same registry"
+        "no code has this number now: check the number, and that both sides name the same \
+         registry; if that has restarted, make a new code"
     )]
     NoCode,
     /// The code has served a guest.
