@@ -18,10 +18,19 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 
+/// By the group, and by others.
+const READ_BY_OTHERS: u16 = 0o044;
+
+const CLOSED: &str = "other users still can't read it, since not all of it was sent anew \
+                      (`--perms` lets them)";
+
 /// A file that is made of what is there and of what comes.
 pub(super) struct Difference {
     dir: Arc<Dir>,
+    /// With the mode that the file gets.
     entry: Entry,
+    /// May others read it at the sender, and not here?
+    stays_closed: bool,
     verifier: Verifier,
     /// What becomes the file: of an interrupted transfer, or new. Nothing is new yet while all is
     /// as in the existing file.
@@ -45,13 +54,12 @@ impl Difference {
         mut entry: Entry,
         options: &ReceiveOptions,
     ) -> Self {
-        let existing = held.existing.as_ref();
-        if let Some(metadata) = existing.and_then(|file| file.metadata().ok())
-            && !options.keeps_modes()
-        {
-            // Who sends needn't know the content of what is kept: it isn't opened to others.
-            entry.mode &= metadata.mode() as u16;
-        }
+        let existing = held.existing.as_ref().filter(|_| !options.keeps_modes());
+        let metadata = existing.and_then(|file| file.metadata().ok());
+        // Who sends needn't know the content of what is kept: it isn't opened to others.
+        let closed = metadata.map_or(0, |old| READ_BY_OTHERS & !(old.mode() as u16));
+        let stays_closed = entry.mode & closed != 0;
+        entry.mode &= !closed;
         let mut part = held.part;
         if let Some(part) = &mut part {
             part.entry = entry.clone();
@@ -60,6 +68,7 @@ impl Difference {
             dir,
             verifier: Verifier::new(&entry),
             entry,
+            stays_closed,
             part,
             in_part: held.in_part,
             existing: held.existing,
@@ -186,6 +195,9 @@ impl Difference {
         match (part, self.existing) {
             (Some(mut part), _) => {
                 part.restore(metadata, altered)?;
+                if self.stays_closed {
+                    altered.add(&entry.name, CLOSED);
+                }
                 Ok(Job::File(Box::new(Complete { part, digest })))
             }
             (None, Some(file)) => Ok(Job::Same(Box::new(Same {

@@ -139,8 +139,8 @@ async fn the_allowance_holds_for_what_is_copied_into_a_part() {
     assert_eq!(allowance.left(), 5);
 }
 
-/// What is kept of a file stays as closed as it was, also if it was copied before the interruption.
-/// A file of which nothing can be kept has no say.
+/// What is kept of a file stays as closed as it was, also if it was copied before the interruption,
+/// and the user is told. A file of which nothing can be kept has no say.
 #[tokio::test]
 async fn an_interrupted_update_opens_nothing() {
     let umask = u32::from(manyway_os::umask());
@@ -161,6 +161,36 @@ async fn an_interrupted_update_opens_nothing() {
         update.complete(options()).await;
         let new = fs::metadata(update.to.path().join("top")).unwrap().mode();
         assert_eq!(new & 0o777, mode, "{old} {keep_modes}");
+    }
+}
+
+#[tokio::test]
+async fn a_changed_file_gets_its_mode_unless_that_opens_what_is_kept() {
+    let umask = u32::from(manyway_os::umask());
+    for (old, sent, mode) in [
+        (0o644, 0o755, 0o755),
+        (0o600, 0o711, 0o711),
+        (0o755, 0o600, 0o600),
+        (0o600, 0o644, 0o600),
+        (0o640, 0o755, 0o751),
+    ] {
+        let update = Update::new(100 * G, 100);
+        let paths = [&update.from, &update.to].map(|dir| dir.path().join("top"));
+        set_mode(&paths[0], sent);
+        set_mode(&paths[1], old);
+        let (_, received) = transfer([&paths[0]], update.to.path(), overwriting()).await;
+        let received = received.unwrap();
+        assert!(received.kept.bytes > 70 * GROUP);
+        let case = format!("{old:o} {sent:o}");
+        let new = fs::metadata(&paths[1]).unwrap().mode() & 0o777;
+        assert_eq!(new, mode & !umask, "{case}");
+        let told = received.altered.examples;
+        assert_eq!(
+            told.len(),
+            usize::from(new != sent & !umask),
+            "{case}: {told:?}"
+        );
+        assert!(told.iter().all(|told| told.contains("--perms")), "{told:?}");
     }
 }
 
