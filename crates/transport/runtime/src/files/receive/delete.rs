@@ -6,6 +6,7 @@
 use super::disk::{Found, Id};
 use super::end::{End, spool_failure, sync_failure, write_failure};
 use super::outgoing::Outgoing;
+use super::part::free_part;
 use super::temporary::is_temporary;
 use super::tree::{Dir, RECEIVING_DIR};
 use crate::files::spool::Stored;
@@ -203,6 +204,19 @@ impl<T: FnMut(SafeName)> Deletion<'_, T> {
         name: &str,
         found: &Found,
     ) -> Result<bool, End> {
+        // A transfer may go on with it.
+        match is_temporary(&name.to_ascii_lowercase()) {
+            true => Ok(false),
+            false => self.remove_file_or_dir(dir, name, found),
+        }
+    }
+
+    fn remove_file_or_dir(
+        &mut self,
+        dir: &Arc<Dir>,
+        name: &str,
+        found: &Found,
+    ) -> Result<bool, End> {
         if (self.is_over)() {
             return Err(End::Gone);
         }
@@ -216,7 +230,6 @@ impl<T: FnMut(SafeName)> Deletion<'_, T> {
         };
         let is_hidden = local.depth() == 1 && name.starts_with('.');
         if is_hidden && !self.dotfiles
-            || is_temporary(&name.to_ascii_lowercase())
             || !self.filter.takes(&local, is_directory)
             // What is mounted here isn't the receiver's.
             || dir.has_mount(name, found)
@@ -258,9 +271,25 @@ impl<T: FnMut(SafeName)> Deletion<'_, T> {
         for name in names {
             let found = dir.look(&name);
             let found = found.map_err(|error| named(dir, "looking up", &name, error))?;
-            all &= self.remove(dir, &name, &found)?;
+            all &= match is_temporary(&name.to_ascii_lowercase()) {
+                true => self.remove_part(dir, &name, &found)?,
+                false => self.remove_file_or_dir(dir, &name, &found)?,
+            };
         }
         Ok(all)
+    }
+
+    /// Removes an incomplete file of a directory that goes, unless somebody writes it: no transfer
+    /// could go on with it there. It is nothing that the users have to hear of.
+    fn remove_part(&self, dir: &Arc<Dir>, name: &str, found: &Found) -> Result<bool, End> {
+        let explain = |error| named(dir, "deleting", name, error);
+        let Some(_locked) = free_part(dir, name, found, self.dry_run).map_err(explain)? else {
+            return Ok(false);
+        };
+        if !self.dry_run {
+            dir.disk().remove(dir.as_fd(), name).map_err(explain)?;
+        }
+        Ok(true)
     }
 }
 

@@ -107,13 +107,6 @@ async fn a_directory_stays_with_what_deletion_keeps_in_it() {
             deleting(),
             false,
         ),
-        (
-            "top/f",
-            &["top/f/a", "top/f/.x.manyway-part-01234567"],
-            false,
-            deleting(),
-            false,
-        ),
         // The rule is for directories only.
         ("top/cache", &["top/cache/a"], false, deleting(), false),
         ("f", &["f/a"], false, deleting(), false),
@@ -145,6 +138,43 @@ async fn a_directory_stays_with_what_deletion_keeps_in_it() {
                 assert!(!goes && error.contains(&told), "{error}");
                 assert_eq!(snapshot(to.path()), before);
             }
+        }
+    }
+}
+
+/// Nobody can go on with them there; but somebody may be writing one.
+#[tokio::test]
+async fn incomplete_files_go_with_their_directory() {
+    for written in [false, true] {
+        let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+        make(&from, &["top/f"]);
+        let parts = [
+            "top/f/d/.x.manyway-part-01234567",
+            "top/gone/.y.manyway-part-01234567",
+        ];
+        make(&to, &parts);
+        let held = parts.map(|part| fs::File::open(to.path().join(part)).unwrap());
+        if written {
+            held.iter().for_each(|file| file.try_lock().unwrap());
+        }
+        let before = snapshot(to.path());
+        let sources = || Sources::new([from.path().join("top")]).unwrap();
+        let dry = sync(sources().dry_run(), &to, deleting()).await;
+        assert_eq!(snapshot(to.path()), before);
+        let synced = sync(sources(), &to, deleting()).await;
+        for result in [dry, synced] {
+            match result {
+                Ok((sent, _)) => {
+                    assert!(!written);
+                    // The user doesn't know them.
+                    assert_eq!(sent.deleted.names, ["top/f/d", "top/f", "top/gone"]);
+                }
+                Err(error) => assert!(written && error.to_string().contains("keeps the directory")),
+            }
+        }
+        match written {
+            true => assert_eq!(snapshot(to.path()), before),
+            false => assert_eq!(names(to.path()), ["top", "top/f"]),
         }
     }
 }
@@ -243,10 +273,12 @@ async fn a_directory_goes_only_as_it_was_and_when_the_file_is_there() {
             sender.offer(entries).await;
             while sender.hear().await != Some(Message::Accept) {}
             make(&to, comes.as_slice());
-            let Some(_) = comes else {
+            let Some(new) = comes else {
                 // Its end says that this isn't all.
                 return;
             };
+            let written = fs::File::open(to.path().join(new)).unwrap();
+            written.try_lock().unwrap();
             sender.data(b"x").await;
             sender.trailer(b"x").await;
             while !matches!(sender.hear().await, None | Some(Message::Failure(_))) {}
