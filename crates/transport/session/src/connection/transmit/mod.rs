@@ -536,7 +536,10 @@ fn fills(index: usize, packet: &Packet, core: &Parts<'_>) -> bool {
     if core.paths[index].state() == PathState::Validating {
         // The first probe of a new path carries data too (mPath): if the path works, it was not
         // idle. Only in the midst of bulk: what somebody waits for doesn't go where nobody may be.
-        return packet.first_challenge && core.data.is_bulk();
+        // On a carrier a lost packet never counts as lost, so the data would wait for the path's
+        // end.
+        let reliable = core.paths[index].facts().reliable;
+        return packet.first_challenge && core.data.is_bulk() && !reliable;
     }
     // A probe may as well carry what is missing; but not on a path that others have taken over
     // from.

@@ -9,8 +9,10 @@ use rand::SeedableRng;
 use rand::rngs::ChaCha20Rng;
 
 use super::super::core::Core;
-use super::super::core::tests::{DATAGRAM, core, frames, open};
+use super::super::core::tests::{DATAGRAM, core, frames, new_path, open};
+use super::super::paths::{NewPath, PathTransport};
 use super::*;
+use crate::carrier::Facts;
 use crate::config::Config;
 use crate::crypto::{KeyLimits, Opener, SplitInput, Suite, split};
 use crate::received::AckPolicy;
@@ -273,16 +275,25 @@ fn a_batch_is_of_full_datagrams_and_within_the_window() {
 
 #[test]
 fn a_path_without_an_answer_carries_data_with_its_first_challenge_in_bulk_alone() {
-    for (bytes, bulk) in [(1000, false), (300_000, true)] {
+    let carrier = PathTransport::Carrier(Facts::stream());
+    for (bytes, transport, carries) in [
+        (1000, PathTransport::Coupled, false),
+        (300_000, PathTransport::Coupled, true),
+        (300_000, carrier, false),
+    ] {
         let mut side = initiator();
         side.write(bytes);
-        open(&mut side.core, 1);
+        let new = NewPath {
+            transport,
+            ..new_path(1)
+        };
+        side.core.open_path(T0, new);
         frames(&mut side.core);
         let index = side.core.paths().index_of(PathId(1)).expect("it is open");
         side.core.refresh(T0, index);
         let (_, datagrams) = side.poll(1).expect("a challenge");
         assert!(has(&datagrams[0], "PathChallenge"));
-        assert_eq!(has(&datagrams[0], "Stream"), bulk);
+        assert_eq!(has(&datagrams[0], "Stream"), carries);
         assert_eq!(side.poll(1), None, "the rest waits for the answer");
     }
 }
