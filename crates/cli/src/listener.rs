@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use manyway::{Connection, Endpoint, Event, RelayAddress, Ticket};
 use manyway_units::format_duration;
-use manyway_wire::MAX_ADDRESSES;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -55,8 +54,14 @@ async fn until_online(endpoint: &Endpoint) {
     }
 }
 
-/// Writes the ticket again when there is a network: with the same secrets, so the first one stays
-/// valid.
+/// Whether this host has addresses that others may reach, and the ticket names none of them.
+fn is_elsewhere(endpoint: &Endpoint, ticket: &Ticket) -> bool {
+    let mut outside = ticket::outside(endpoint).peekable();
+    outside.peek().is_some() && !outside.any(|addr| ticket.addresses.contains(&addr))
+}
+
+/// Writes the ticket again when no address in it is this host's any more: with the same secrets, so
+/// the first one stays valid.
 async fn announce_again(
     screen: Screen,
     reports: Reports,
@@ -64,19 +69,36 @@ async fn announce_again(
     options: TicketArgs,
     mut ticket: Ticket,
 ) -> Infallible {
-    until_online(&endpoint).await;
-    sleep(OTHERS).await;
-    let locals = endpoint.locals().into_iter().map(|(_, addr)| addr);
-    ticket.addresses = locals.filter(|addr| !addr.ip().is_loopback()).collect();
-    ticket.addresses.truncate(MAX_ADDRESSES);
-    let published = ticket::publish(&screen, &ticket, &options, |ticket| {
-        format!("The network is up. This ticket replaces the first one:\n\n  {ticket}\n")
-    });
-    match published {
-        Ok(()) => reports.listening(&ticket, &options),
-        Err(error) => screen.error(&format!("manyway: {}", words(&error))),
+    // Subscribed first: what comes in between is seen twice, not never.
+    let mut events = endpoint.events();
+    loop {
+        if is_elsewhere(&endpoint, &ticket) {
+            sleep(OTHERS).await;
+        }
+        // It may be gone again.
+        if is_elsewhere(&endpoint, &ticket) {
+            let why = match leads_nowhere(&ticket) {
+                true => "The network is up",
+                false => "This host has another address now",
+            };
+            let published = ticket::readdress(&mut ticket, &endpoint, &options).and_then(|()| {
+                ticket::publish(&screen, &ticket, &options, |ticket| {
+                    format!("{why}. This ticket replaces the one before:\n\n  {ticket}\n")
+                })
+            });
+            match published {
+                Ok(()) => reports.listening(&ticket, &options),
+                Err(error) => screen.error(&format!("manyway: {}", words(&error))),
+            }
+        }
+        loop {
+            match events.recv().await {
+                Some(Event::LocalAdded { .. } | Event::LocalRemoved { .. }) => break,
+                Some(_) => {}
+                None => std::future::pending().await,
+            }
+        }
     }
-    std::future::pending().await
 }
 
 /// Says which of these relays, which are reached over UDP alone, don't answer: nobody can reach
@@ -198,8 +220,10 @@ impl Listener<'_> {
         self.reports.listening(&ticket, self.ticket);
         let mut tasks = relays.await_callers(endpoint, &ticket)?;
         tasks.spawn(watch);
-        if self.follows_interfaces() && leads_nowhere(&ticket) {
-            self.screen.say(NO_NETWORK);
+        if self.follows_interfaces() {
+            if leads_nowhere(&ticket) {
+                self.screen.say(NO_NETWORK);
+            }
             tasks.spawn(announce_again(
                 self.screen.clone(),
                 self.reports.clone(),

@@ -10,9 +10,10 @@ use std::path::Path;
 
 use anyhow::Context;
 use manyway::relay::MAX_TICKET_RELAYS;
-use manyway::{RelayAddress, Ticket};
+use manyway::{Endpoint, RelayAddress, Ticket};
 use manyway_os::file::system_error;
 use manyway_registry::Code;
+use manyway_wire::MAX_ADDRESSES;
 
 use crate::args::TicketArgs;
 use crate::door::Door;
@@ -156,6 +157,22 @@ pub(crate) fn listen(
     endpoint.listen_at(&mut ticket, via);
     advertise(&mut ticket, &options.advertise)?;
     Ok(ticket)
+}
+
+/// The endpoint's addresses that other hosts may reach.
+pub(crate) fn outside(endpoint: &Endpoint) -> impl Iterator<Item = SocketAddr> {
+    let locals = endpoint.locals().into_iter().map(|(_, addr)| addr);
+    locals.filter(|addr| !addr.ip().is_loopback())
+}
+
+/// Has the ticket name the addresses that the endpoint has now, and those of `--advertise`.
+pub(crate) fn readdress(
+    ticket: &mut Ticket,
+    endpoint: &Endpoint,
+    options: &TicketArgs,
+) -> anyhow::Result<()> {
+    ticket.addresses = outside(endpoint).take(MAX_ADDRESSES).collect();
+    advertise(ticket, &options.advertise)
 }
 
 /// Gives the user the ticket, on the screen and in `--ticket-file`.

@@ -523,6 +523,70 @@ fn a_listener_without_a_network_says_so_and_writes_its_ticket_again() {
     assert!(!told, "{}", said.all);
 }
 
+#[test]
+fn an_interface_without_an_address_exists() {
+    if !able() {
+        return;
+    }
+    let hosts = Hosts::new("bare");
+    hosts.inside(CLIENT, "ip addr flush dev wlan0");
+    for (interface, words) in [
+        (
+            "wlan0",
+            "interface `wlan0` is down or has no usable address",
+        ),
+        ("wlan9", "there is no interface `wlan9`"),
+        (
+            "10.9.9.9",
+            "no interface that is up has the address 10.9.9.9",
+        ),
+    ] {
+        let ended = hosts
+            .start(CLIENT, &["recv", "in", "--path", interface])
+            .finish();
+        assert!(ended.code == 2 && ended.stderr.contains(words), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_listener_that_gets_another_address_writes_its_ticket_again() {
+    if !able() {
+        return;
+    }
+    let hosts = Hosts::new("moved");
+    let ticket = || {
+        let text = fs::read_to_string(hosts.place.path("moved")).ok()?;
+        text.trim().parse::<Ticket>().ok()
+    };
+    hosts.inside(CLIENT, "ip link set wlan0 down");
+    let mut listener = hosts.start(CLIENT, &["recv", "in", "--ticket-file", "moved"]);
+    let mut said = Said::by(&mut listener);
+    said.wait_for("On the sending host");
+    let first = ticket().unwrap();
+    // Whoever has the first one still finds it by the other uplink.
+    hosts.inside(CLIENT, "ip addr del 10.3.0.2/24 dev wlan1");
+    hosts.inside(CLIENT, "ip addr add 10.3.0.9/24 dev wlan1");
+    hosts.inside(CLIENT, "ip addr del 10.1.0.2/24 dev eth0");
+    hosts.inside(CLIENT, "ip link set wlan1 down");
+    hosts.inside(CLIENT, "ip addr add 10.1.0.9/24 dev eth0");
+    hosts.inside(CLIENT, "ip route add default via 10.1.0.1");
+    said.wait_for("This host has another address now");
+    let second = eventually("the second ticket", || {
+        ticket().filter(|ticket| ticket.addresses != first.addresses)
+    });
+    assert_eq!(second.secret, first.secret);
+    let hosts_named: Vec<_> = second
+        .addresses
+        .iter()
+        .map(|a| a.ip().to_string())
+        .collect();
+    assert_eq!(hosts_named, ["10.1.0.9"]);
+    let sender = hosts.start(LISTENER, &["send", "film.mkv", "--to", "@moved"]);
+    sender.finish().ok();
+    listener.interrupt();
+    listener.finish().ok();
+}
+
 /// The program's words, without round-trip times.
 fn timeless(text: &str) -> String {
     let lines = text.lines().map(|line| match line.find(" in ") {

@@ -123,7 +123,8 @@ impl Endpoint {
     }
 
     /// Accepts connections from holders of the returned ticket, which names this endpoint's
-    /// addresses. Its secret is new; its key is that of [`Config::identity`], if there is one.
+    /// addresses. Its secret is new; its key is that of [`Config::identity`], if there is one. Each
+    /// connection is told of addresses that the endpoint gains later.
     ///
     /// # Errors
     /// The system gave no random numbers for the ticket's secrets, or the endpoint is closed.
@@ -133,21 +134,32 @@ impl Endpoint {
             true => Err(BindError::Closed),
             false => Ok(state.session.identity().cloned()),
         })?;
-        Ok(self.listen_with(match identity {
+        let secrets = match identity {
             Some(identity) => Secrets::of(&identity, &mut rng),
             None => Secrets::generate(&mut rng),
-        }))
+        };
+        Ok(self.listen_by(secrets, session::Endpoint::listen))
     }
 
     /// As [`Endpoint::listen`], with the secrets of an earlier ticket, so that copies of it work
-    /// again: those who have one find the same peer, wherever it listens. Nobody answers at a
-    /// closed endpoint.
+    /// again: those who have one find the same peer, wherever it listens, and are told of its
+    /// addresses when they have connected. Nobody answers at a closed endpoint.
     pub fn listen_with(&self, secrets: Secrets) -> Ticket {
-        let mut addresses: Vec<_> = self.locals().into_iter().map(|(_, addr)| addr).collect();
-        addresses.truncate(MAX_ADDRESSES);
-        let ticket = secrets.ticket(addresses);
-        self.shared.act(|state| state.session.listen(secrets));
-        ticket
+        self.listen_by(secrets, session::Endpoint::listen_again)
+    }
+
+    /// An address is in the ticket, or connections are told of it.
+    fn listen_by(
+        &self,
+        secrets: Secrets,
+        listen: impl FnOnce(&mut session::Endpoint, Secrets),
+    ) -> Ticket {
+        self.shared.act(|state| {
+            let addresses = state.locals.values().map(|(_, addr)| *addr);
+            let ticket = secrets.ticket(addresses.take(MAX_ADDRESSES).collect());
+            listen(&mut state.session, secrets);
+            ticket
+        })
     }
 
     /// Accepts TCP connections too, on the addresses and the port of the sockets, from peers that

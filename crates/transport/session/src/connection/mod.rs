@@ -420,13 +420,18 @@ impl Connection {
         }
     }
 
-    /// A socket was added: the initiator pairs it up, the listener tells the peer.
+    /// A socket was added: the initiator pairs it up.
     pub(crate) fn add_local(&mut self, now: Time, local: &Local) {
-        if self.initiator {
-            self.traffic.add_local(now, local);
-        } else {
-            let frame = self.addresses.gain(local.addr);
-            self.traffic.announce_local(now, local, frame);
+        match self.initiator {
+            true => self.traffic.add_local(now, local),
+            false => self.traffic.rebind(now, local),
+        }
+    }
+
+    /// Tells the peer at which addresses this listener is beside those of the ticket.
+    pub(crate) fn announce(&mut self, gained: Option<Frame<'static>>) {
+        if let Some(frame) = gained.filter(|_| !self.initiator) {
+            self.traffic.announce(frame);
         }
     }
 

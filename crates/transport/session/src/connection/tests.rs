@@ -240,3 +240,41 @@ fn who_breaks_the_protocol_is_not_remembered() {
         assert_eq!(left, (!breaks).then_some(remembered));
     }
 }
+
+/// Those who come after a listener has moved have its ticket alone.
+#[test]
+fn each_connection_hears_of_the_addresses_that_its_listener_has_gained() {
+    let other = Local {
+        id: LocalId(2),
+        name: "if2".into(),
+        addr: SocketAddr::from(([10, 0, 1, 2], 4433)),
+        mtu: None,
+    };
+    for (goes, again) in [(false, false), (true, false), (false, true)] {
+        let (mut ends, ticket) = pair(|_| Config::default());
+        let mut connect = |listens_again| {
+            if listens_again {
+                ends[1].listen_again(Secrets::generate(&mut ChaCha20Rng::from_seed([9; 32])));
+            } else {
+                ends[1].add_local(Time::ZERO, other.clone());
+            }
+            if goes {
+                ends[1].remove_local(Time::ZERO, other.id);
+            }
+            let client = ends[0].connect(Time::ZERO, &ticket).expect("a pair");
+            ends[0].handle_timeout(Time::ZERO);
+            talk(&mut ends);
+            let connection = ends[0].connection(client).expect("alive");
+            connection.peer_addresses().to_vec()
+        };
+        let told = match (goes, again) {
+            (true, _) => vec![],
+            (_, true) => vec![address(1)],
+            _ => vec![other.addr],
+        };
+        assert_eq!(connect(again), told);
+        if !goes && !again {
+            assert_eq!(connect(true), [address(1), other.addr]);
+        }
+    }
+}

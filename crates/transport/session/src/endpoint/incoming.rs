@@ -114,6 +114,7 @@ impl Endpoint {
             relays: None,
         };
         let mut connection = Connection::new(now, self.config.clone(), start);
+        connection.announce(self.gained.frame());
         connection.handle_first(
             now,
             Opened {

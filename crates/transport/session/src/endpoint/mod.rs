@@ -2,6 +2,7 @@ mod accounts;
 mod attempt;
 mod carriers;
 mod error;
+mod gained;
 mod incoming;
 mod meeting;
 mod relays;
@@ -32,6 +33,7 @@ use accounts::Accounts;
 use attempt::Attempt;
 use carriers::CarrierEntry;
 pub use error::ConnectError;
+use gained::Gained;
 
 /// Datagrams waiting in the endpoint's own queue; beyond, answers to INITs are dropped.
 const MAX_QUEUED: usize = 1024;
@@ -47,6 +49,8 @@ pub struct Endpoint {
     config: Arc<Config>,
     rng: ChaCha20Rng,
     locals: BTreeMap<LocalId, Local>,
+    /// Since tickets were written.
+    gained: Gained,
     responders: BTreeMap<[u8; 8], Responder>,
     attempts: BTreeMap<ConnectionHandle, Attempt>,
     connections: BTreeMap<ConnectionHandle, Connection>,
@@ -122,6 +126,7 @@ impl Endpoint {
             registrar: Registrar::new(rng.random()),
             rng,
             locals: BTreeMap::new(),
+            gained: Gained::default(),
             responders: BTreeMap::new(),
             attempts: BTreeMap::new(),
             connections: BTreeMap::new(),
@@ -145,8 +150,12 @@ impl Endpoint {
 
     /// A socket is there; live connections start to use it.
     pub fn add_local(&mut self, now: Time, local: Local) {
+        if !self.responders.is_empty() {
+            self.gained.add(local.addr);
+        }
         for (handle, connection) in &mut self.connections {
             connection.add_local(now, &local);
+            connection.announce(self.gained.frame());
             self.dirty.insert(*handle);
             self.telling.insert(*handle);
         }
@@ -162,6 +171,7 @@ impl Endpoint {
     /// goes over the others.
     pub fn remove_local(&mut self, now: Time, id: LocalId) {
         if let Some(local) = self.locals.remove(&id) {
+            self.gained.remove(local.addr);
             self.remove_carriers_of(now, &local);
         }
         self.registrar.on_locals(now, &self.locals);
@@ -187,7 +197,8 @@ impl Endpoint {
         self.config.identity.as_ref()
     }
 
-    /// Accepts connections from those who hold this ticket, from now on.
+    /// Accepts connections from those who hold this ticket, from now on. The ticket is one that
+    /// names the addresses of the sockets; those who come are told of sockets that are added later.
     pub fn listen(&mut self, secrets: Secrets) {
         let mut seed = [0; 32];
         self.rng.fill_bytes(&mut seed);
@@ -197,6 +208,15 @@ impl Endpoint {
         let responder = Responder::new(config);
         self.responders
             .insert(responder.secrets().ticket_id(), responder);
+    }
+
+    /// As [`Endpoint::listen`], if copies of the ticket may be older than the sockets: those who
+    /// come are told of all of them.
+    pub fn listen_again(&mut self, secrets: Secrets) {
+        for local in self.locals.values() {
+            self.gained.add(local.addr);
+        }
+        self.listen(secrets);
     }
 
     /// A connection that is established and not forgotten. Whatever is done to it leaves with the

@@ -304,11 +304,14 @@ impl Traffic {
         }
     }
 
-    /// The listener has one more socket, which the peer hears of by this frame. Paths that have
-    /// lost theirs go on from there.
-    pub(super) fn announce_local(&mut self, now: Time, local: &Local, frame: Frame<'static>) {
-        self.core.say_instead(frame);
+    /// The listener has one more socket: paths that have lost theirs go on from there.
+    pub(super) fn rebind(&mut self, now: Time, local: &Local) {
         self.core.rebind(now, local);
+    }
+
+    /// The peer hears of the listener's addresses by this frame.
+    pub(super) fn announce(&mut self, addresses: Frame<'static>) {
+        self.core.say_instead(addresses);
     }
 
     /// A socket is gone: its paths' data goes over the others.
