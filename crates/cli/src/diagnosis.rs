@@ -19,6 +19,8 @@ pub(crate) enum Diagnosis {
     NoTcp(SocketAddr),
     /// The ticket's relay isn't among this side's.
     NoRelayAccess(SocketAddr),
+    /// The same, and this side has named a registry, which would give access.
+    NoRelaysOfRegistry(SocketAddr, Missing),
     /// The relay doesn't take this side's voucher.
     RelayAccessUnknown(SocketAddr),
     /// By the relay's clock, this side's voucher has expired.
@@ -49,7 +51,24 @@ pub(crate) enum Diagnosis {
     NoAddress,
 }
 
+/// Why this side has no access to a registry's relays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// The user has named no token.
+    Token,
+    /// The registry hasn't answered.
+    Answer,
+}
+
 impl Diagnosis {
+    /// The same, where a registry is named that gives no access.
+    pub(crate) fn without_registry(self, missing: Option<Missing>) -> Self {
+        match (self, missing) {
+            (Self::NoRelayAccess(at), Some(missing)) => Self::NoRelaysOfRegistry(at, missing),
+            (other, _) => other,
+        }
+    }
+
     /// The surest evidence comes first: what somebody has said, then what this host's tables say,
     /// and silence last.
     pub(crate) fn of(seen: &Unanswered) -> Self {
@@ -71,7 +90,8 @@ impl fmt::Display for Diagnosis {
             Self::OtherTicket(at) => write!(
                 f,
                 "{at} is reachable, but doesn't answer to this ticket, which is probably an old \
-                 one. Use the listener's newest ticket."
+                 one, or this network's sign-in page answers in its place. Use the listener's \
+                 newest ticket, or sign in with a browser."
             ),
             Self::ThisHostOnly => f.write_str(
                 "the ticket leads only to the host that made it, which had no network at that \
@@ -90,6 +110,16 @@ impl fmt::Display for Diagnosis {
                 f,
                 "the listener waits at the relay {at}, but this side has no access to it. Ask the \
                  relay's operator for a RELAY, and name it with `--via`."
+            ),
+            Self::NoRelaysOfRegistry(at, Missing::Token) => write!(
+                f,
+                "the listener waits at the relay {at}, but this side has no access to it. If the \
+                 registry lists that relay, name the file with your token (`--token-file`)."
+            ),
+            Self::NoRelaysOfRegistry(at, Missing::Answer) => write!(
+                f,
+                "the listener waits at the relay {at}, to which this side has no access, since the \
+                 registry doesn't answer. Try again later."
             ),
             Self::RelayAccessUnknown(at) => write!(
                 f,
@@ -210,7 +240,10 @@ fn refusals(seen: &Unanswered) -> impl Iterator<Item = SocketAddr> {
     let udp = of_listener(seen, ProblemKind::Refused);
     let tcp = seen.tcp.iter().filter(|outcome| !outcome.relay);
     let tcp = tcp.filter(|outcome| outcome.result == TcpResult::Refused);
+    // This host's own firewall may refuse in the listener's place.
+    let forbidden = |at: &SocketAddr| of_listener(seen, ProblemKind::Forbidden).any(|f| f == *at);
     udp.chain(tcp.map(|outcome| outcome.remote))
+        .filter(move |at| !forbidden(at))
 }
 
 /// The addresses of the listener that UDP has this problem with.

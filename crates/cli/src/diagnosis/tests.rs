@@ -134,6 +134,10 @@ fn each_sentence() {
     say("local firewall", &|seen| {
         seen.problems.push(on_first(ProblemKind::Forbidden));
     });
+    say("local firewall that resets TCP", &|seen| {
+        seen.problems.push(on_first(ProblemKind::Forbidden));
+        seen.tcp = vec![tcp(LISTENER, false, TcpResult::Refused)];
+    });
     let relays_too = |seen: &mut Unanswered, kind: ProblemKind| {
         let [first, second] = [seen.locals[0], seen.locals[1]];
         seen.relays = vec![contact(RelayHeard::Nothing)];
@@ -161,6 +165,15 @@ fn each_sentence() {
     say("no address", &|seen| {
         *seen = Unanswered::default();
     });
+    let mut observed = seen(&[LISTENER]);
+    observed.closed_relays = vec![at(RELAY)];
+    for (what, missing) in [
+        ("registry without a token", Missing::Token),
+        ("registry that doesn't answer", Missing::Answer),
+    ] {
+        let diagnosis = Diagnosis::of(&observed).without_registry(Some(missing));
+        said += &format!("{what}:\n  {}\n", NoAnswer(diagnosis));
+    }
     insta::assert_snapshot!("sentences", said);
 }
 

@@ -33,7 +33,7 @@ use self::registry::{RegistryRelays, client};
 use self::rendezvous::Rendezvous;
 use crate::args::RelaySourceArgs;
 use crate::close::ClosedByPeer;
-use crate::diagnosis::{Diagnosis, NoAnswer};
+use crate::diagnosis::{Diagnosis, Missing, NoAnswer};
 use crate::exit::{Interrupted, Stop, usage};
 use crate::screen::Screen;
 use crate::text::Line;
@@ -346,6 +346,7 @@ impl RelaySources {
                 Some(registry) => Some(registry.clone().lock_owned().await),
                 None => None,
             };
+            let mut missing = self.lacks_token().then_some(Missing::Token);
             if let Some(registry) = &mut registry {
                 let found = registry.for_ticket(ticket).await;
                 let found = registry.tolerate_outage(&self.screen, found)?;
@@ -363,6 +364,7 @@ impl RelaySources {
                     self.screen.say(NO_RELAY);
                 }
                 let answered = found.is_some();
+                missing = (!answered).then_some(Missing::Answer);
                 relays.extend(found.unwrap_or_default());
                 let lent = ticket.relays_with_access().into_iter().map(|r| r.relay);
                 let known: BTreeSet<RelayId> =
@@ -376,7 +378,7 @@ impl RelaySources {
             }
             let met = met(peer_addresses.clone());
             let connected = endpoint.connect_met(ticket, &relays, met).await;
-            let connection: Connection = connected.map_err(diagnosed)?;
+            let connection: Connection = connected.map_err(|error| diagnosed(error, missing))?;
             anyhow::Ok((connection, registry))
         };
         let (connection, registry) = tokio::select! {
@@ -404,7 +406,7 @@ impl RelaySources {
 
 /// Why nobody answered, in a sentence; `-v` has all that was observed. A peer that refuses us says
 /// so as soon as it knows who we are: before the connection is established here, or after.
-fn diagnosed(error: ConnectError) -> anyhow::Error {
+fn diagnosed(error: ConnectError, missing: Option<Missing>) -> anyhow::Error {
     match error {
         // Waiting doesn't mend that.
         ConnectError::Ended(reason @ CloseReason::OtherVersion { .. }) => {
@@ -416,7 +418,7 @@ fn diagnosed(error: ConnectError) -> anyhow::Error {
         },
         ConnectError::TimedOut(seen) => {
             tracing::info!("{seen}");
-            NoAnswer(Diagnosis::of(&seen)).into()
+            NoAnswer(Diagnosis::of(&seen).without_registry(missing)).into()
         }
         error => error.into(),
     }
@@ -469,10 +471,11 @@ mod tests {
     /// It isn't the network's fault, so `--retry` doesn't try again.
     #[test]
     fn a_peer_that_refuses_us_at_once_has_refused_us() {
-        let error = diagnosed(ConnectError::Ended(CloseReason::Peer {
+        let refused = CloseReason::Peer {
             code: NOT_ALLOWED,
             reason: "only friends".to_owned(),
-        }));
+        };
+        let error = diagnosed(ConnectError::Ended(refused), None);
         assert_eq!(
             error.to_string(),
             "the peer closed the connection: only friends"
@@ -483,7 +486,7 @@ mod tests {
             code: 1,
             reason: String::new(),
         };
-        let error = diagnosed(ConnectError::Ended(unsaid));
+        let error = diagnosed(ConnectError::Ended(unsaid), None);
         assert!(is_the_networks(&error));
     }
 }
