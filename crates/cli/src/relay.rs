@@ -45,6 +45,13 @@ pub(crate) async fn run(screen: &Screen, args: RelayArgs) -> anyhow::Result<()> 
     if let Some(which) = &args.access.revoke {
         return invites::revoke(screen, &config.key_file, which);
     }
+    // What concerns invitations alone needs no registry, which the environment may name.
+    if !args.enrolment.registry.is_empty() && args.enrolment.token_file.is_none() {
+        return Err(usage(
+            "`--registry` needs the relay's token for it: name the file with `--token-file`, or \
+             unset MANYWAY_REGISTRY to run the relay without a registry",
+        ));
+    }
     let key_file = config.key_file.clone();
     config
         .relay

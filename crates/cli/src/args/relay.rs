@@ -82,12 +82,7 @@ pub(crate) struct RelayArgs {
 pub(crate) struct EnrolmentArgs {
     /// Registry that lists this relay (https://HOST:PORT#KEY, as it prints it) and whose vouchers
     /// it accepts; repeatable for registries of one fleet
-    #[arg(
-        long,
-        value_name = "URL",
-        value_delimiter = ',',
-        requires = "token_file"
-    )]
+    #[arg(long, value_name = "URL", value_delimiter = ',')]
     pub(crate) registry: Vec<RegistryUrl>,
 
     /// File with the relay token from the registry's operator, readable by you alone

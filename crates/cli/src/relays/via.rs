@@ -18,10 +18,16 @@ pub(super) fn read(via: &[String]) -> anyhow::Result<Vec<RelayTicket>> {
     let mut relays = Vec::new();
     for (n, text) in (1..).zip(via) {
         match text.strip_prefix('@') {
-            Some(file) => relays.extend(
-                read_file(Path::new(file))
-                    .with_context(|| format!("can't read relays from {file}"))?,
-            ),
+            Some(file) => {
+                let listed = read_file(Path::new(file))
+                    .with_context(|| format!("can't read relays from {file}"))?;
+                if listed.is_empty() {
+                    return Err(usage(format!(
+                        "{file} of `--via` names no relay: write one RELAY (mr1…) on each line"
+                    )));
+                }
+                relays.extend(listed);
+            }
             // The text itself stays out of the message: it is a secret.
             None => relays.push(text.parse().map_err(|error| {
                 usage(format!("`--via` number {n} is not a valid RELAY: {error}"))

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::common::relay::{Relay, invitation, run};
+use crate::common::relay::{Relay, invitation, relay, run};
 use crate::common::service::metrics;
 use crate::common::{Running, eventually, manyway, secret};
 use manyway_relay::keys::sign;
@@ -349,6 +349,18 @@ fn errors_say_what_to_do() {
     ] {
         fails(&options, 2, &[options[0], words]);
     }
+    // Whoever sends by codes has the variable, too; it says nothing about invitations.
+    let with_registry = |more: &str| {
+        let mut command = relay(dir.path(), &["--listen", "127.0.0.1:1", more]);
+        let url = format!("https://127.0.0.1:1#{}", "a".repeat(52));
+        Running(command.env("MANYWAY_REGISTRY", url).spawn().unwrap()).finish()
+    };
+    with_registry("--invite").ok();
+    let told = with_registry("--tcp");
+    assert!(
+        told.code == 2 && told.stderr.contains("--token-file"),
+        "{told:?}"
+    );
     let metrics = ["--listen", "127.0.0.1:0", "--metrics", "192.0.2.1:1"];
     fails(&metrics, 1, &["can't serve metrics on 192.0.2.1:1"]);
     let key = dir.path().join("relay.key");

@@ -70,10 +70,12 @@ fn what_is_wrong_with_a_relay_is_said_without_its_text() {
     let damaged = relay.text.replace('a', "b");
     let own: manyway_wire::relay::RelayTicket = relay.text.parse().unwrap();
     let without = own.without_access().to_string();
+    fs::write(transfer.path().join("empty"), "# none yet\n\n").unwrap();
     for (via, words) in [
         (damaged.as_str(), "`--via` number 1"),
         (ticket.trim(), "`--via` number 1"),
         ("@missing", "can't read relays from missing"),
+        ("@empty", "empty of `--via` names no relay"),
         (&without, "gives no access"),
     ] {
         let common = ["send", "file", "--to", ticket.trim(), "--via", via];

@@ -9,7 +9,7 @@ use manyway_wire::relay::RelayTicket;
 
 use crate::common::{Finished, Running, manyway};
 
-fn relay(dir: &Path, arguments: &[&str]) -> Command {
+pub(crate) fn relay(dir: &Path, arguments: &[&str]) -> Command {
     let mut command = manyway(
         dir,
         &["relay", "--key-file", "relay.key", "--allow-private"],
