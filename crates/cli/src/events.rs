@@ -224,6 +224,18 @@ impl Lost {
                 let told = self.told.remove(&of);
                 told.then(|| format!("path {name} → {remote} is up again"))
             }
+            // The new address has answered.
+            Event::Path(PathEvent::Moved {
+                name,
+                remote,
+                previous,
+                ..
+            }) => {
+                let of = (name.clone(), *previous);
+                self.down.retain(|down| down.of != of);
+                let told = self.told.remove(&of);
+                told.then(|| format!("path {name} → {previous} is up again, now as {remote}"))
+            }
             Event::Path(PathEvent::Down {
                 path,
                 name,
@@ -464,6 +476,28 @@ mod tests {
         assert_eq!(lost.take(&up(), Working::new), None);
         tokio::time::sleep(2 * SETTLE).await;
         assert_eq!(lost.settled(&Working::new()), [""; 0]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_path_that_is_back_from_another_address_is_up_again() {
+        let moved = Event::Path(PathEvent::Moved {
+            path: PathId(0),
+            name: "eth0".to_owned(),
+            remote: "192.0.2.1:9".parse().unwrap(),
+            previous: "192.0.2.1:443".parse().unwrap(),
+        });
+        let mut lost = Lost::default();
+        lost.take(&down(PathDownReason::Stalled), Working::new);
+        assert_eq!(lost.take(&moved, Working::new), None);
+        assert_eq!(lost.settled(&Working::new()), [""; 0]);
+        lost.take(&down(PathDownReason::Stalled), Working::new);
+        lost.settle().await;
+        lost.settled(&Working::new());
+        let again = lost.take(&moved, Working::new).unwrap();
+        assert_eq!(
+            again,
+            "path eth0 → 192.0.2.1:443 is up again, now as 192.0.2.1:9"
+        );
     }
 
     #[test]

@@ -75,6 +75,9 @@ pub(crate) async fn bind_with(network: &NetworkArgs, config: Config) -> anyhow::
     let bound = Endpoint::bind(options).await;
     bound.map_err(|error| match error {
         BindError::Log { .. } => error.into(),
+        BindError::NoInterface { .. }
+        | BindError::Unusable { .. }
+        | BindError::NoAddress { .. } => usage(format!("`--path`: {error}")),
         error => anyhow::Error::new(error).context("can't open sockets"),
     })
 }

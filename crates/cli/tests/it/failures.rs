@@ -41,7 +41,7 @@ fn failures_name_the_thing() {
     let words = "`-` carries a stream and no files: leave out --json";
     fails(&["recv", "-"], words, 2, "usage");
     fails(&["send", "-"], "leave out --json", 2, "usage");
-    fails(&["recv", "--path", "nosuch0"], "nosuch0", 1, "failed");
+    fails(&["recv", "--path", "nosuch0"], "nosuch0", 2, "usage");
     // The command line can't be understood.
     fails(&["send"], "PATH", 2, "usage");
     fails(&["recv", "--limit", "fast"], "rate", 2, "usage");

@@ -11,6 +11,7 @@ use manyway_session::{
     self as session, CloseReason, Config, ConfigError, RelayAccess, RelayAddress, Secrets, Ticket,
 };
 use manyway_wire::MAX_ADDRESSES;
+use nix::net::if_::if_nametoindex;
 use rand::SeedableRng;
 use rand::rngs::{ChaCha20Rng, SysRng};
 
@@ -533,7 +534,8 @@ fn check(
     let available = available(present);
     Err(match selector {
         PathSelector::Address(ip) => BindError::NoAddress { ip: *ip, available },
-        PathSelector::Interface(name) if present.iter().any(|a| a.interface == *name) => {
+        // One that has no address at all isn't among those present.
+        PathSelector::Interface(name) if if_nametoindex(name.as_str()).is_ok() => {
             BindError::Unusable {
                 name: name.clone(),
                 available,
