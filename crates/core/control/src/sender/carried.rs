@@ -368,14 +368,18 @@ impl<P> Carried<P> {
     /// A smoothed rate of what is acknowledged. An idle while only ever raises it.
     fn measure(&mut self, now: Time) {
         let elapsed = now.since(self.window.since);
-        if elapsed < RATE_WINDOW.max(self.rtt.min()) {
+        let least = RATE_WINDOW.max(self.rtt.min());
+        if elapsed < least {
             return;
         }
         let found = self.window.bytes as f64 / elapsed.as_secs_f64();
+        // A long window weighs as much as the short ones that it lasted.
+        let windows = elapsed.as_secs_f64() / least.as_secs_f64();
+        let known_weighs = 0.75_f64.powf(windows);
         self.rate = match self.rate {
             None => Some(found),
             Some(known) if self.window.idle && found < known => Some(known),
-            Some(known) => Some(0.75 * known + 0.25 * found),
+            Some(known) => Some(known_weighs * known + (1.0 - known_weighs) * found),
         };
         self.window = RateWindow {
             since: now,
@@ -545,6 +549,24 @@ mod tests {
         let behind = sender.delivery() - idle;
         assert!(behind > Duration::from_millis(85), "{behind:?}");
         assert!(behind < Duration::from_millis(115), "{behind:?}");
+    }
+
+    /// As behind a shaper's bucket: 500 kB/s for 100 ms, then a packet in a second.
+    #[test]
+    fn a_rate_that_falls_is_known_by_the_next_acknowledgement() {
+        let mut sender = Carried::new(CONFIG, Time::ZERO);
+        let begun = sender.on_sent(Time::ZERO, packet(0));
+        // One is always in flight.
+        let mut one_arrives = |n: u64, at: u64| {
+            let now = Time::from_millis(at);
+            sender.on_sent(now, packet(n as u32));
+            ack(&mut sender, now, begun..=n - 1).unwrap();
+            sender.rate().unwrap_or(0.0)
+        };
+        let fast = (1..=52).map(|n| one_arrives(n, 2 * n)).last().unwrap();
+        assert!((450_000.0..=550_000.0).contains(&fast), "{fast}");
+        let slow = one_arrives(53, 1104);
+        assert!((1000.0..=5000.0).contains(&slow), "{slow}");
     }
 
     #[test]

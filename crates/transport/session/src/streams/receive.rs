@@ -37,7 +37,9 @@ impl Streams {
         };
         self.on_claim(claim, |recv, window, added| {
             window.on_data(now);
-            recv.on_data(now, claim, data, added)
+            let unread = recv.on_data(now, claim, data, added);
+            window.on_gap(recv.behind_gap());
+            unread
         })
     }
 
@@ -181,6 +183,7 @@ impl Streams {
         if stream.settle_control(id, &mut self.ledger) {
             self.drop_stream(id);
         }
+        self.make_room();
         Ok(())
     }
 }

@@ -111,11 +111,22 @@ impl RecvHalf {
         match self.state {
             State::Open => {
                 self.assembler.insert(claim.offset, data);
+                self.window.on_gap(self.behind_gap());
                 0
             }
             State::Stopped { .. } => added,
             // The final size is known: nothing can be added.
             State::Reset(_) | State::Over => 0,
+        }
+    }
+
+    /// How far the peer has come beyond the first byte that is missing, if the reader waits for it.
+    pub(super) fn behind_gap(&self) -> u64 {
+        match self.state {
+            State::Open if !self.assembler.is_readable() => {
+                self.highest - self.assembler.read_offset()
+            }
+            _ => 0,
         }
     }
 

@@ -262,7 +262,7 @@ impl Streams {
 
     /// With shares, the connection's window has room for all that its streams may send, and for
     /// new ones.
-    fn make_room(&mut self) {
+    pub(super) fn make_room(&mut self) {
         if self.config.has_shares() {
             let most = self.ledger.promised + self.config.initial_window();
             self.window.grow_to(most);

@@ -33,9 +33,11 @@ impl Streams {
 
     /// How many more new bytes flow control allows, whether or not they are written: by the
     /// connection's limit and by the limits of the streams that have something unsent or
-    /// unacknowledged.
+    /// unacknowledged. Nor can there be more than the send buffer holds.
     pub fn send_credit(&self) -> u64 {
-        let connection = self.connection_credit();
+        let sent = self.ledger.buffered.saturating_sub(self.ledger.unsent);
+        let room = self.config.send_buffer.saturating_sub(sent);
+        let connection = self.connection_credit().min(room);
         if self.ledger.unsent == 0 && self.ledger.unacked == 0 {
             return connection;
         }

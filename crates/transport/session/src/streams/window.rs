@@ -14,7 +14,9 @@ const MIN_RTT: Duration = Duration::from_millis(2);
 ///
 /// The peer may send up to `limit`. When half of the window was consumed (of a shared window: half
 /// of a share), a new limit is due; if that took the application less than two round trips, the
-/// window was (nearly) what limited the peer, and it doubles, up to the cap.
+/// window was (nearly) what limited the peer, and it doubles, up to the cap. It also doubles when
+/// half of it waits for a byte that is missing, as on a much slower path: no reader shows then how
+/// fast it is, and a window has to cover what the faster paths carry meanwhile.
 #[derive(Debug)]
 pub(super) struct Window {
     size: u64,
@@ -107,6 +109,14 @@ impl Window {
                 self.size = self.size.saturating_mul(2).min(self.cap);
             }
             self.since = Some(now);
+        }
+    }
+
+    /// So many bytes have arrived behind one that is missing.
+    pub(super) fn on_gap(&mut self, bytes: u64) {
+        if bytes > self.size / 2 && self.size < self.cap {
+            self.size = self.size.saturating_mul(2).min(self.cap);
+            self.due = self.limit != MAX_OFFSET;
         }
     }
 

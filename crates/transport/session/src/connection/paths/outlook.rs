@@ -54,11 +54,22 @@ impl Path {
         self.copied = copied;
     }
 
-    /// Copies what the oldest packet in flight that was sent after `since` carries, each packet at
-    /// most once in its life. What was sent before isn't touched.
-    pub(super) fn take_sent_after(&mut self, since: Option<Time>) -> Option<Payload> {
-        let first = since.map_or(0, |since| self.sender.first_sent_after(since));
-        let from = first.max(self.overtaken).max(self.reinjected);
+    /// Copies what a packet in flight carries that another path would deliver sooner, which takes
+    /// it `delivery`: the oldest, and each packet at most once in its life.
+    pub(super) fn take_overtaken(&mut self, now: Time, delivery: Duration) -> Option<Payload> {
+        let expected = Duration::from_nanos(self.delivery_key()) + self.recovery();
+        let later = expected.checked_sub(delivery).filter(|l| !l.is_zero())?;
+        let mut from = self.overtaken.max(self.reinjected);
+        // What should have arrived by then was sent at that time or before.
+        let by = |span: Duration| {
+            let since = now.as_nanos().checked_sub(span.as_nanos() as u64);
+            since.map_or(0, |at| self.sender.first_sent_after(Time::from_nanos(at)))
+        };
+        // A carrier declares nothing lost: what is overdue shows that it is slower than expected.
+        let is_overdue = self.facts().reliable && from < by(expected + delivery);
+        if !is_overdue {
+            from = from.max(by(later));
+        }
         let mut taken = None;
         self.sender.outstanding(from, 1, |number, payload| {
             taken = Some((number + 1, payload.clone()));

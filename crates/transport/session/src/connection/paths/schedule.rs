@@ -232,14 +232,7 @@ impl PathSet {
         let (fast, slower) = self.order.others()?;
         let delivery = Duration::from_nanos(self.slab[fast].delivery_key());
         for slow in slower {
-            let path = &mut self.slab[slow];
-            let expected = Duration::from_nanos(path.delivery_key()) + path.recovery();
-            if expected <= delivery {
-                continue;
-            }
-            let later = (expected - delivery).as_nanos() as u64;
-            let since = now.as_nanos().checked_sub(later).map(Time::from_nanos);
-            let payload = path.take_sent_after(since);
+            let payload = self.slab[slow].take_overtaken(now, delivery);
             if payload.is_some() {
                 return payload;
             }

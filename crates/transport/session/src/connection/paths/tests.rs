@@ -422,6 +422,27 @@ fn a_packet_on_a_slow_path_is_overtaken_once_while_that_is_sooner() {
     assert!(set.take_overtaken(T0 + 2 * RTT).is_none(), "trusted again");
 }
 
+/// A carrier's loss detection isn't ours: the packet may come at any time.
+#[test]
+fn what_is_overdue_on_a_carrier_is_overtaken() {
+    for (transport, overtaken) in [
+        (PathTransport::Carrier(Facts::stream()), true),
+        (PathTransport::Coupled, false),
+    ] {
+        let mut set = set(true);
+        active(&mut set, 1, RTT);
+        let slow = add(&mut set, 2, transport);
+        assert!(set.on_validated(slow, Some(3 * RTT)));
+        send(&mut set[slow], 1200);
+        set.refresh(T0, slow);
+        let late = T0 + 4 * RTT;
+        let before = late - Duration::from_nanos(1);
+        assert!(set.take_overtaken(before).is_none(), "it is about to come");
+        assert_eq!(set.take_overtaken(late).is_some(), overtaken);
+        assert!(set.take_overtaken(late).is_none(), "once");
+    }
+}
+
 #[test]
 fn only_earliest_delivery_overtakes() {
     for scheduler in Scheduler::ALL {

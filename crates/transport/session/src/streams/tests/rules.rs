@@ -356,6 +356,15 @@ fn the_smaller_of_both_limits_counts() {
         fin: false,
     });
     assert_eq!(a.send_credit(), 5000, "nothing is");
+    // The send buffer's is: nothing can follow before some of it is acknowledged.
+    let (mut a, _) = pair(small());
+    let id = a.open().expect("allowed");
+    a.on_max_data(1 << 20);
+    a.on_max_stream_data(id, 1 << 20).expect("open");
+    write(&mut a, id, &[1; 30 << 10]).expect("room");
+    assert_eq!(a.send_credit(), 32 << 10);
+    while a.next_chunk(1200, true).is_some() {}
+    assert_eq!(a.send_credit(), 2 << 10);
     // The connection's is.
     let (mut a, _) = pair(small());
     let id = a.open().expect("allowed");
@@ -438,6 +447,37 @@ fn windows_grow_for_a_fast_reader_to_the_cap_and_not_for_a_slow_one() {
         }
         assert_eq!(b.receive_window(), grown);
     }
+}
+
+/// No reader shows how fast it is while the first byte is missing.
+#[test]
+fn windows_grow_while_half_of_them_waits_for_a_missing_byte() {
+    let (mut a, mut b) = pair(small());
+    let id = a.open().expect("allowed");
+    let sent = |b: &mut Streams, from: u64, to: u64| {
+        let data = bytes_of(id, true, from, to - from);
+        b.on_stream(Time::ZERO, RTT, id, from, &data, false)
+            .expect("allowed");
+        b.check_books();
+        std::iter::from_fn(|| b.poll_control()).collect::<Vec<_>>()
+    };
+    assert_eq!(sent(&mut b, 1, 2048), []);
+    let grown = |kib: u64| {
+        let max = kib << 10;
+        [
+            Frame::MaxData { max },
+            Frame::MaxStreamData { stream: id, max },
+        ]
+    };
+    assert_eq!(sent(&mut b, 2048, 2049), grown(8));
+    assert_eq!(sent(&mut b, 2049, 4096), []);
+    assert_eq!(sent(&mut b, 4096, 5000), grown(16));
+    assert_eq!(sent(&mut b, 5000, 16_384), grown(32));
+    assert_eq!(sent(&mut b, 16_384, 32_768), grown(64));
+    assert_eq!(sent(&mut b, 32_768, 65_536), [], "the cap");
+    // What a reader could read is no reason.
+    let (_, mut b) = pair(small());
+    assert_eq!(sent(&mut b, 0, 4096), []);
 }
 
 #[test]
