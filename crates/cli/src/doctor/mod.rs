@@ -7,13 +7,15 @@ mod report;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use manyway::{
-    CarrierKind, Connection, Endpoint, PathPair, PathProblem, PathStats, ProblemKind, Ticket,
+    CarrierKind, Connection, Endpoint, Event, PathPair, PathProblem, PathStats, ProblemKind, Ticket,
 };
 use manyway_os::udp::{RECEIVE_BUFFER, SEND_BUFFER, has_buffer_limits, udp_socket};
 use manyway_registry::client::ClientError;
 use manyway_units::ByteSize;
+use tokio::time::timeout;
 
 use crate::args::DoctorArgs;
 use crate::close::{ClosedByPeer, DONE};
@@ -213,33 +215,35 @@ async fn pairs(
     let stats = connection.stats();
     let active = || stats.paths.iter().filter(|p| p.state.works());
     let pairs = endpoint.foresee(&ticket.addresses).await?;
+    let learned = learned(connection).await;
     for (name, pairs) in by_interface(pairs, |(pair, _)| pair) {
-        let used = active().any(|path| path.name == name);
-        for (pair, problem) in pairs {
+        for (pair, _) in &pairs {
             let answers = active().find(|path| {
                 !path.relay && path.local.ip() == pair.local && path.remote == pair.remote
             });
-            match (answers, problem) {
-                (Some(path), _) => report.fine(Kind::Path, describe(path)),
-                // The interface is in use, over another pair.
-                (None, _) if used => {}
-                (None, Some(problem)) => {
-                    report.problem(Kind::Path, &problem);
-                    report.faster(too(&name));
-                }
-                (None, None) => {
-                    report.problem(
-                        Kind::Path,
-                        format!(
-                            "nothing comes back from {} over {name}: check that its network has \
-                             access to the Internet",
-                            pair.remote
-                        ),
-                    );
-                    report.faster(too(&name));
-                }
+            if let Some(path) = answers {
+                report.fine(Kind::Path, describe(path));
             }
         }
+        if active().any(|path| path.name == name) {
+            continue;
+        }
+        // What sending has shown says more than this host's tables. One line is enough: it is the
+        // same for most addresses of the listener.
+        let foreseen = pairs.iter().find_map(|(_, problem)| problem.as_ref());
+        match (learned.get(&name).or(foreseen), pairs.first()) {
+            (Some(problem), _) => report.problem(Kind::Path, problem),
+            (None, Some((pair, _))) => report.problem(
+                Kind::Path,
+                format!(
+                    "nothing comes back from {} over {name}: check that its network has access to \
+                     the Internet",
+                    pair.remote
+                ),
+            ),
+            (None, None) => continue,
+        }
+        report.faster(too(&name));
     }
     for path in active().filter(|path| path.relay) {
         report.fine(Kind::Path, describe(path));
@@ -255,6 +259,20 @@ async fn pairs(
     }
     advise(report, &active().collect::<Vec<_>>());
     Ok(())
+}
+
+/// What the connection has found out about interfaces that carry nothing, by their names.
+async fn learned(connection: &Connection) -> BTreeMap<String, PathProblem> {
+    let mut problems = BTreeMap::new();
+    let mut events = connection.events();
+    while let Ok(Some(event)) = timeout(Duration::ZERO, events.recv()).await {
+        if let Event::PathProblem(problem) = event
+            && problem.kind != ProblemKind::Silent
+        {
+            problems.insert(problem.name.clone(), problem);
+        }
+    }
+    problems
 }
 
 fn describe(path: &PathStats) -> String {

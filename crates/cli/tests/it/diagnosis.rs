@@ -621,6 +621,23 @@ fn the_doctor_finds_what_is_wrong() {
     let _listener = hosts.listen("4001", &[]);
     let (pairs, _) = doctor(CLIENT, &["@ticket-4001", "--via", "@relay"]);
     insta::assert_snapshot!("doctor_pairs", pairs);
+    // One line for each interface, however many addresses the listener has, and what sending shows.
+    let several = hosts.listen("4003", &["--path", "eth0"]);
+    hosts.firewall(CLIENT, "output", "oifname \"wlan1\" udp dport 4003 drop");
+    let (forbidden, _) = doctor(CLIENT, &["@ticket-4003"]);
+    let problems = forbidden.lines().filter(|line| line.starts_with("problem"));
+    let problems = problems.collect::<Vec<_>>();
+    assert_eq!(problems.len(), 2, "{forbidden}");
+    assert!(
+        problems[0].contains("wlan0 has no route to "),
+        "{forbidden}"
+    );
+    assert!(
+        problems[1].contains("the local firewall forbids it"),
+        "{forbidden}"
+    );
+    hosts.inside(CLIENT, "nft flush ruleset");
+    drop(several);
     let (two, _) = doctor(
         CLIENT,
         &["@ticket-4001", "--path", "eth0", "--path", "wlan0"],
