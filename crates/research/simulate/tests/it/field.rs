@@ -324,10 +324,9 @@ fn is_behind(name: &str, cell: &[f64], row: &[(String, Numbers)]) -> bool {
 }
 
 /// Gates that `auto` misses, without those of [`SESSIONS`]: docs/field.md has the causes.
-const MISSED: [&str; 6] = [
+const MISSED: [&str; 5] = [
     "apart: 100 Mbps, policed to 20 with a burst of 64 kB",
     "apart: the same, 10 and 30 ms",
-    "buffers: 20 Mbps, 10 ms + 20 Mbps, 100 ms, 1 MiB",
     "together: reno, 667 packets",
     "beside: cubic, 1 % lost",
     "beside: reno, 1 % lost",

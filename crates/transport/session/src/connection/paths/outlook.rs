@@ -57,7 +57,14 @@ impl Path {
     /// Copies what a packet in flight carries that another path would deliver sooner, which takes
     /// it `delivery`: the oldest, and each packet at most once in its life.
     pub(super) fn take_overtaken(&mut self, now: Time, delivery: Duration) -> Option<Payload> {
-        let expected = Duration::from_nanos(self.delivery_key()) + self.recovery();
+        let mut expected = Duration::from_nanos(self.delivery_key());
+        // While a queue grows, the mean of round trips lags behind. That one of them was somewhat
+        // longer says little.
+        let latest = self.sender.rtt().latest();
+        if latest > 2 * delivery {
+            expected = expected.max(latest);
+        }
+        expected += self.recovery();
         let later = expected.checked_sub(delivery).filter(|l| !l.is_zero())?;
         let mut from = self.overtaken.max(self.reinjected);
         // What should have arrived by then was sent at that time or before.

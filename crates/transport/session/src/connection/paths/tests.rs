@@ -1,5 +1,7 @@
 //! Paths without a peer: what may leave, who carries data, what is kept.
 
+use std::ops::RangeInclusive;
+
 use manyway_control::LawSpec;
 use manyway_control::Scheduler;
 use manyway_control::scheduler::{Backlog, Waiting};
@@ -101,6 +103,23 @@ fn send(path: &mut Path, bytes: usize) {
         ..Packet::default()
     };
     path.on_sent(T0, bytes, false, packet);
+}
+
+/// These packets of a path have arrived; whether that tells anything.
+fn ack(set: &mut PathSet, now: Time, index: usize, packets: RangeInclusive<u64>) -> bool {
+    let info = AckInfo {
+        path: set[index].id(),
+        delay_us: 0,
+        receive_time_us: 0,
+        ecn: None,
+    };
+    let mut buf = Vec::new();
+    encode_ack(&mut buf, &info, [packets].into_iter(), 100);
+    let Some(Ok(Frame::Ack(ack))) = Frames::new(&buf).next() else {
+        panic!("no ACK");
+    };
+    let told = set.on_ack(now, index, (&ack, false)).expect("true");
+    told.is_some()
 }
 
 #[test]
@@ -236,19 +255,8 @@ fn what_went_to_a_candidate_says_nothing_of_the_path() {
     path.on_sent_to_candidate(0, number, 100)
         .expect("it is there");
     let acked = |set: &mut PathSet, packets| {
-        let info = AckInfo {
-            path: PathId(1),
-            delay_us: 0,
-            receive_time_us: 0,
-            ecn: None,
-        };
-        let mut buf = Vec::new();
-        encode_ack(&mut buf, &info, [packets].into_iter(), 100);
-        let Some(Ok(Frame::Ack(ack))) = Frames::new(&buf).next() else {
-            panic!("no ACK");
-        };
-        let acked = set.on_ack(T0 + RTT, index, (&ack, false)).expect("true");
-        acked.map(|_| set.outcome.acked.len())
+        let acked = ack(set, T0 + RTT, index, packets);
+        acked.then(|| set.outcome.acked.len())
     };
     assert_eq!(acked(&mut set, number..=number), None);
     assert_eq!(acked(&mut set, 0..=number), Some(1));
@@ -420,6 +428,16 @@ fn a_packet_on_a_slow_path_is_overtaken_once_while_that_is_sooner() {
     set[slow].note_fates(0, 1);
     set[slow].note_fates(100, 0);
     assert!(set.take_overtaken(T0 + 2 * RTT).is_none(), "trusted again");
+}
+
+/// As while a shaper's bucket empties.
+#[test]
+fn a_queue_that_grows_is_known_by_its_last_round_trip() {
+    let (mut set, slow) = one_on_the_slow_path(Scheduler::default());
+    assert!(ack(&mut set, T0 + 9 * RTT, slow, 0..=0));
+    send(&mut set[slow], 1200);
+    assert!(set[slow].sender().rtt().smoothed() < 4 * RTT);
+    assert!(set.take_overtaken(T0 + 7 * RTT).is_some());
 }
 
 /// A carrier's loss detection isn't ours: the packet may come at any time.
