@@ -6,7 +6,6 @@
 use super::disk::{Found, Id};
 use super::end::{End, spool_failure, sync_failure, write_failure};
 use super::outgoing::Outgoing;
-use super::part::free_part;
 use super::temporary::is_temporary;
 use super::tree::{Dir, RECEIVING_DIR};
 use crate::files::spool::Stored;
@@ -283,7 +282,7 @@ impl<T: FnMut(SafeName)> Deletion<'_, T> {
     /// could go on with it there. It is nothing that the users have to hear of.
     fn remove_part(&self, dir: &Arc<Dir>, name: &str, found: &Found) -> Result<bool, End> {
         let explain = |error| named(dir, "deleting", name, error);
-        let Some(_locked) = free_part(dir, name, found, self.dry_run).map_err(explain)? else {
+        let Some(_locked) = dir.lock_part(name, found, self.dry_run).map_err(explain)? else {
             return Ok(false);
         };
         if !self.dry_run {

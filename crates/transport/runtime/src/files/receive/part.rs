@@ -394,22 +394,6 @@ pub(super) fn reopen(dir: &Dir, name: &str) -> io::Result<Left> {
     })
 }
 
-/// An incomplete file of ours that nobody writes, locked. With `only_look`, nothing is made to find
-/// out.
-pub(super) fn free_part(
-    dir: &Dir,
-    name: &str,
-    found: &Found,
-    only_look: bool,
-) -> io::Result<Option<File>> {
-    if !dir.is_ours(found, only_look) {
-        return Ok(None);
-    }
-    let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-    let file = File::from(openat(dir, name, flags, Mode::empty())?);
-    Ok((lock(&file, dir, name)? == Lock::Ours).then_some(file))
-}
-
 /// What is left of a file, if going on with it spares something.
 pub(super) fn worthwhile(dir: &Dir, entry: &Entry, only_look: bool) -> io::Result<Option<u64>> {
     if entry.size < GROUP {

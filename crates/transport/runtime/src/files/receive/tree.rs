@@ -4,7 +4,7 @@
 //! never through a symbolic link, so that nothing another process does with links can lead a write
 //! outside.
 
-use super::disk::{Disk, Found, Id, Maker, OWNERS, mtime};
+use super::disk::{Disk, Found, Id, Lock, Maker, OWNERS, lock, mtime};
 use manyway_os::file::{is_mount_point, path_of};
 use manyway_transfer::{Entry, Existing, SafeName, Timestamp};
 use nix::errno::Errno;
@@ -207,6 +207,22 @@ impl Dir {
         };
         let sole = found.stat().filter(|stat| stat.st_nlink == 1);
         found.existing == Existing::File && sole.is_some_and(|stat| ours(stat.st_uid))
+    }
+
+    /// An incomplete file of ours that nobody writes, locked. With `only_look`, nothing is made to
+    /// find out.
+    pub(super) fn lock_part(
+        &self,
+        name: &str,
+        found: &Found,
+        only_look: bool,
+    ) -> io::Result<Option<File>> {
+        if !self.is_ours(found, only_look) {
+            return Ok(None);
+        }
+        let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+        let file = File::from(openat(self, name, flags, Mode::empty())?);
+        Ok((lock(&file, self, name)? == Lock::Ours).then_some(file))
     }
 
     /// Its name below the receiving directory; `None` for that directory itself.
