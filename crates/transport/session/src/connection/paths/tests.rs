@@ -256,7 +256,7 @@ fn what_went_to_a_candidate_says_nothing_of_the_path() {
         .expect("it is there");
     let acked = |set: &mut PathSet, packets| {
         let acked = ack(set, T0 + RTT, index, packets);
-        acked.then(|| set.outcome.acked.len())
+        acked.then_some(set.outcome.acked.len())
     };
     assert_eq!(acked(&mut set, number..=number), None);
     assert_eq!(acked(&mut set, 0..=number), Some(1));
