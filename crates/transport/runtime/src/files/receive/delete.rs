@@ -281,14 +281,18 @@ impl<T: FnMut(SafeName)> Deletion<'_, T> {
     /// Removes an incomplete file of a directory that goes, unless somebody writes it: no transfer
     /// could go on with it there. It is nothing that the users have to hear of.
     fn remove_part(&self, dir: &Arc<Dir>, name: &str, found: &Found) -> Result<bool, End> {
-        let explain = |error| named(dir, "deleting", name, error);
-        let Some(_locked) = dir.lock_part(name, found, self.dry_run).map_err(explain)? else {
-            return Ok(false);
-        };
-        if !self.dry_run {
-            dir.disk().remove(dir.as_fd(), name).map_err(explain)?;
+        let removed = dir.lock_part(name, found, self.dry_run).and_then(|locked| {
+            if locked.is_some() && !self.dry_run {
+                dir.open_up();
+                dir.disk().remove(dir.as_fd(), name)?;
+            }
+            Ok(locked.is_some())
+        });
+        match removed {
+            // Whoever wrote it has ended.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+            removed => removed.map_err(|error| named(dir, "deleting", name, error).into()),
         }
-        Ok(true)
     }
 }
 
