@@ -7,7 +7,7 @@ use manyway_wire::MAX_STREAM_COUNT;
 
 use super::error::StreamsError;
 use super::recv::{Claim, RecvHalf};
-use super::set::Streams;
+use super::set::{Streams, limit_to_share};
 use super::types::StreamEvent;
 use super::window::Window;
 use super::{StreamId, StreamKind};
@@ -38,7 +38,7 @@ impl Streams {
         self.on_claim(claim, |recv, window, added| {
             window.on_data(now);
             let unread = recv.on_data(now, claim, data, added);
-            window.on_gap(recv.behind_gap());
+            window.on_gap(recv.grow_for_gap());
             unread
         })
     }
@@ -173,6 +173,9 @@ impl Streams {
             });
         }
         self.received = total;
+        if self.config.has_shares() {
+            limit_to_share(&mut stream.recv, &self.config, &self.window, &self.ledger);
+        }
         let unread = take(&mut stream.recv, &mut self.window, added);
         self.window.discard(unread);
         let unread = total.saturating_sub(self.window.consumed());

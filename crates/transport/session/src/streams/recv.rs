@@ -111,7 +111,6 @@ impl RecvHalf {
         match self.state {
             State::Open => {
                 self.assembler.insert(claim.offset, data);
-                self.window.on_gap(self.behind_gap());
                 0
             }
             State::Stopped { .. } => added,
@@ -121,13 +120,14 @@ impl RecvHalf {
     }
 
     /// How far the peer has come beyond the first byte that is missing, if the reader waits for it.
-    pub(super) fn behind_gap(&self) -> u64 {
-        match self.state {
-            State::Open if !self.assembler.is_readable() => {
-                self.highest - self.assembler.read_offset()
-            }
-            _ => 0,
+    /// The window grows by that.
+    pub(super) fn grow_for_gap(&mut self) -> u64 {
+        if !matches!(self.state, State::Open) || self.assembler.is_readable() {
+            return 0;
         }
+        let behind = self.highest - self.assembler.read_offset();
+        self.window.on_gap(behind);
+        behind
     }
 
     /// Takes the peer's reset, whose claim (everything up to the final size) was checked. Returns

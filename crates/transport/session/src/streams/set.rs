@@ -238,12 +238,7 @@ impl Streams {
         let stream = self.streams.get_mut(&id).ok_or(ReadError::Closed)?;
         let shared = self.config.has_shares();
         if shared {
-            let cap = self.window.cap();
-            // Whoever grows leaves others as much.
-            let free = (cap / 2).saturating_sub(self.ledger.promised);
-            let most = stream.recv.window_size() + free / 2;
-            let share = cap / self.config.window_shares;
-            stream.recv.limit_window(most.min(share));
+            limit_to_share(&mut stream.recv, &self.config, &self.window, &self.ledger);
         }
         let result = stream.recv.read(now, self.rtt, max);
         if let Ok(Some(data)) = &result {
@@ -428,6 +423,20 @@ impl Streams {
         self.streams.insert(id, stream);
         self.make_room();
     }
+}
+
+/// Lets a stream's window grow no further than its share.
+pub(super) fn limit_to_share(
+    recv: &mut RecvHalf,
+    config: &StreamsConfig,
+    window: &Window,
+    ledger: &Ledger,
+) {
+    let cap = window.cap();
+    // Whoever grows leaves others as much.
+    let free = (cap / 2).saturating_sub(ledger.promised);
+    let most = recv.window_size() + free / 2;
+    recv.limit_window(most.min(cap / config.window_shares));
 }
 
 fn guaranteed(send_buffer: u64) -> u64 {

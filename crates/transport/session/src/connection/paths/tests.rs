@@ -438,6 +438,15 @@ fn a_queue_that_grows_is_known_by_its_last_round_trip() {
     send(&mut set[slow], 1200);
     assert!(set[slow].sender().rtt().smoothed() < 4 * RTT);
     assert!(set.take_overtaken(T0 + 7 * RTT).is_some());
+    // Between paths that are alike, copies would take the place of new data.
+    let mut alike = self::set(true);
+    active(&mut alike, 1, RTT);
+    let other = active(&mut alike, 2, RTT);
+    send(&mut alike[other], 1200);
+    assert!(ack(&mut alike, T0 + 3 * RTT / 2, other, 0..=0));
+    send(&mut alike[other], 1200);
+    alike.refresh(T0, other);
+    assert!(alike.take_overtaken(T0 + RTT / 4).is_none());
 }
 
 /// A carrier's loss detection isn't ours: the packet may come at any time.

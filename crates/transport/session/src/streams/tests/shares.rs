@@ -106,3 +106,36 @@ fn all_streams_but_one_may_go_unread() {
         }
     }
 }
+
+/// Before anything was read of them.
+#[test]
+fn windows_that_grow_behind_a_gap_keep_to_their_share() {
+    let config = StreamsConfig {
+        window_shares: 4,
+        ..small()
+    };
+    let (mut a, mut b) = pair(config);
+    let first = config.initial_stream_window();
+    for _ in 0..3 {
+        let id = a.open().expect("allowed");
+        let (mut sent, mut limit) = (1, first);
+        while sent < limit {
+            let data = bytes_of(id, true, sent, limit - sent);
+            let taken = b.on_stream(Time::ZERO, RTT, id, sent, &data, false);
+            taken.expect("what the limits allow");
+            b.check_books();
+            sent = limit;
+            while let Some(control) = b.poll_control() {
+                if let Frame::MaxStreamData { stream, max } = control {
+                    assert_eq!(stream, id);
+                    limit = max;
+                }
+            }
+        }
+        assert!(limit <= 16 << 10, "{limit}");
+    }
+    let id = a.open().expect("allowed");
+    let data = bytes_of(id, true, 0, first);
+    b.on_stream(Time::ZERO, RTT, id, 0, &data, false)
+        .expect("room");
+}
