@@ -234,7 +234,7 @@ impl Lost {
                 let of = (name.clone(), *previous);
                 self.down.retain(|down| down.of != of);
                 let told = self.told.remove(&of);
-                told.then(|| format!("path {name} → {previous} is up again, now as {remote}"))
+                told.then(|| format!("path {name} → {previous} is up again, now at {remote}"))
             }
             Event::Path(PathEvent::Down {
                 path,
@@ -496,7 +496,7 @@ mod tests {
         let again = lost.take(&moved, Working::new).unwrap();
         assert_eq!(
             again,
-            "path eth0 → 192.0.2.1:443 is up again, now as 192.0.2.1:9"
+            "path eth0 → 192.0.2.1:443 is up again, now at 192.0.2.1:9"
         );
     }
 

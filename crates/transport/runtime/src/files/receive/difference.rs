@@ -21,8 +21,8 @@ use std::sync::Arc;
 /// By the group, and by others.
 const READ_BY_OTHERS: u16 = 0o044;
 
-const CLOSED: &str = "other users still can't read it, since not all of it was sent anew \
-                      (`--perms` lets them)";
+const CLOSED: &str = "other users still can't read it, because part of it was here already \
+                      (`--perms` lets them read it)";
 
 /// A file that is made of what is there and of what comes.
 pub(super) struct Difference {

@@ -139,8 +139,8 @@ async fn the_allowance_holds_for_what_is_copied_into_a_part() {
     assert_eq!(allowance.left(), 5);
 }
 
-/// What is kept of a file stays as closed as it was, also if it was copied before the interruption,
-/// and the user is told. A file of which nothing can be kept has no say.
+/// What is kept of a file stays as closed as it was, also if it was copied before the interruption.
+/// A file of which nothing can be kept has no say.
 #[tokio::test]
 async fn an_interrupted_update_opens_nothing() {
     let umask = u32::from(manyway_os::umask());
